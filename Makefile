@@ -1,0 +1,106 @@
+# Everything starts here, on a machine that has Python 3.11 or newer, make and a C compiler.
+# Each interpreter gets a virtual environment of its own under build/, installed from the pins in
+# constraints.txt, and installed again only when the pins or pyproject.toml change.
+
+SHELL  := /bin/bash
+PYTHON ?= python3
+
+PYVERSION := $(shell $(PYTHON) -c 'import platform; print(platform.python_version())' 2>/dev/null)
+VENV      := build/venv-$(or $(PYVERSION),none)
+BIN       := $(VENV)/bin
+PY        := $(BIN)/python
+READY     := $(VENV)/.ready
+PIP       := $(PY) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+
+SUPPORTED   := 3.11 3.12 3.13
+SOAK_FACTOR ?= 20
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint types pytest soak bench test-all format clean python-ok
+
+help:  ## this list
+	@echo "make targets (PYTHON=$(PYTHON), version $(or $(PYVERSION),not found)):"
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+	    while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
+
+setup: $(READY)  ## the virtual environment, and nothing else
+
+# A traceback ends with code 1 too: the demo counts only if it also shows how to replay the failure.
+demo: $(READY)  ## find, shrink and tell a lost update
+	@$(BIN)/foretold explore examples/lost_update.py:transfer 2>&1 | tee build/demo.txt; \
+	code=$${PIPESTATUS[0]}; \
+	if [ "$$code" -ne 1 ]; then \
+	    echo "demo: expected exit code 1 (a violated property), got $$code" >&2; exit 1; \
+	elif ! grep -q 'foretold replay' build/demo.txt; then \
+	    echo "demo: exit code 1, but no line that replays the failure" >&2; exit 1; \
+	fi; \
+	echo; echo "demo: the bug was found, as it should be."
+
+test: lint types pytest  ## everything a change must pass: ruff, mypy, pytest
+
+lint: $(READY)  ## ruff: rules and format
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+
+types: $(READY)  ## mypy
+	$(PY) -m mypy
+
+pytest: $(READY)  ## the tests alone; PYTEST_ARGS='tests/tape -x' narrows them
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+soak: $(READY)  ## the long searches; SOAK_FACTOR multiplies their counts
+	FORETOLD_SOAK_FACTOR=$(SOAK_FACTOR) $(PY) -m pytest -m soak $(PYTEST_ARGS)
+
+bench: $(READY)  ## measure; figures go to build/bench.json
+	$(PY) benchmarks/run.py --output build/bench.json
+
+# `python3.12` on PATH may be a pyenv shim that only prints an error, so each candidate has to run
+# and to give its version before it counts.
+test-all:  ## the tests on every Python 3.11-3.13 found on PATH or in ~/.pyenv
+	@tried=0; failed=; missing=; \
+	for version in $(SUPPORTED); do \
+	    found=; \
+	    for python in "python$$version" \
+	            "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/"$$version".*/bin/"python$$version"; do \
+	        says=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
+	        if [ "$$says" = "$$version" ]; then found=$$python; break; fi; \
+	    done; \
+	    if [ -z "$$found" ]; then missing="$$missing $$version"; continue; fi; \
+	    echo "== Python $$version: $$found"; \
+	    tried=$$((tried + 1)); \
+	    $(MAKE) --no-print-directory pytest PYTHON="$$found" || failed="$$failed $$version"; \
+	done; \
+	if [ -n "$$missing" ]; then echo "test-all: not found, not tested:$$missing"; fi; \
+	if [ -n "$$failed" ]; then echo "test-all: failed on:$$failed" >&2; exit 1; fi; \
+	if [ "$$tried" -eq 0 ]; then echo "test-all: no Python of $(SUPPORTED) found" >&2; exit 1; fi; \
+	echo "test-all: passed on $$tried version(s) of Python"
+
+format: $(READY)  ## rewrite the sources as ruff wants them
+	$(PY) -m ruff check --fix-only
+	$(PY) -m ruff format
+
+clean:  ## remove build/ and everything else that is derived
+	rm -rf build dist .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+python-ok:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "foretold needs Python 3.11 or newer; '$(PYTHON)' is $(or $(PYVERSION),not runnable)." >&2; \
+	    echo "Name another one:  make $(or $(MAKECMDGOALS),test) PYTHON=python3.12" >&2; \
+	    exit 1; }
+
+# An environment remembers where it was made: in a copied or moved tree it would still import the
+# sources of the old place, so there it is installed again.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
+
+# setuptools comes from the pins as well, hence no build isolation.
+$(READY): pyproject.toml constraints.txt | python-ok
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip setuptools
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@echo '$(CURDIR)' > $@

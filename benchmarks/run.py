@@ -1,0 +1,244 @@
+"""Measures foretold against stock asyncio, side by side in one process.
+
+    python benchmarks/run.py [--output build/bench.json] [--rounds 5]
+
+Each figure is the best of several rounds in which ours and stock take turns, so that a busy
+machine disturbs both alike. The file holds name → {ours, stock, ratio, bar}; `bar` is the ratio
+(or for sizes the figure) that the project has promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# What a real service has imported: a large heap is what makes runs slow elsewhere.
+import aiohttp.web
+import fastapi
+import sqlalchemy.ext.asyncio
+
+import foretold
+from foretold.kernel.patches import patches
+
+HEAVY = (aiohttp.web, fastapi, sqlalchemy.ext.asyncio)
+CALLBACKS = 200_000
+TIMER_TASKS, TIMER_SLEEPS = 1_000, 20
+RUNS = 1_000
+STEPS = 1_000_000
+ORDERS = ("asyncio", "any")
+
+
+def chains(width: int) -> Callable[[], Any]:
+    """`width` chains of callbacks, each scheduling its next; CALLBACKS in all."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        left = CALLBACKS
+
+        def ping() -> None:
+            nonlocal left
+            left -= 1
+            if left > 0:
+                loop.call_soon(ping)
+            elif not done.done():
+                done.set_result(None)
+
+        for _ in range(width):
+            loop.call_soon(ping)
+        await done
+
+    return main
+
+
+async def timers() -> None:
+    """Many tasks that sleep for different times."""
+
+    async def sleeper(i: int) -> None:
+        for k in range(TIMER_SLEEPS):
+            await asyncio.sleep(((i * 7919 + k * 104729) % 1000) / 1000 + 0.001)
+
+    await asyncio.gather(*(sleeper(i) for i in range(TIMER_TASKS)))
+
+
+async def task_steps() -> None:
+    """Ten tasks that yield again and again."""
+
+    async def yielder() -> None:
+        for _ in range(20_000):
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(yielder() for _ in range(10)))
+
+
+async def two_tasks() -> None:
+    """The small program of which whole runs are counted."""
+
+    async def worker() -> None:
+        await asyncio.sleep(0)
+
+    await asyncio.gather(worker(), worker())
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long `work` takes."""
+    gc.collect()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def side_by_side(
+    works: dict[str, Callable[[], object]], count: int, rounds: int
+) -> dict[str, float]:
+    """The best rate of each, per second, all taking turns."""
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(rounds):
+        for name, work in works.items():
+            best[name] = min(best[name], seconds(work))
+    return {name: count / taken for name, taken in best.items()}
+
+
+def measure_callbacks(rounds: int) -> dict[str, Any]:
+    """Callbacks, timers and task steps per second."""
+    figures: dict[str, Any] = {}
+    stock_two = 0.0
+    for width, bars in ((2, (0.8, 0.6)), (1_000, (0.6, 0.4))):
+        main = chains(width)
+        rates = side_by_side(
+            {
+                "stock": lambda main=main: asyncio.run(main()),
+                "asyncio": lambda main=main: foretold.run(main, order="asyncio"),
+                "any": lambda main=main: foretold.run(main, order="any"),
+            },
+            CALLBACKS,
+            rounds,
+        )
+        stock_two = stock_two or rates["stock"]
+        for order, bar in zip(("asyncio", "any"), bars, strict=True):
+            figures[f"callbacks_{width}_chains_{order}"] = row(rates[order], rates["stock"], bar)
+    rates = side_by_side(
+        {order: lambda order=order: foretold.run(timers, order=order) for order in ORDERS},
+        TIMER_TASKS * TIMER_SLEEPS,
+        rounds,
+    )
+    for order in ORDERS:  # against stock callbacks: stock timers would wait in real time
+        figures[f"timers_{order}"] = row(rates[order], stock_two, 0.2)
+    works = {order: lambda order=order: foretold.run(task_steps, order=order) for order in ORDERS}
+    rates = side_by_side({"stock": lambda: asyncio.run(task_steps()), **works}, 200_000, rounds)
+    for order in ORDERS:
+        figures[f"task_steps_{order}"] = row(rates[order], rates["stock"], None)
+    return figures
+
+
+def measure_runs(rounds: int) -> dict[str, Any]:
+    """Whole runs per second with a large heap."""
+
+    def stock() -> None:
+        for _ in range(RUNS):
+            asyncio.run(two_tasks())
+
+    def single() -> None:
+        for seed in range(RUNS):
+            foretold.run(two_tasks, seed=seed)
+
+    rates = side_by_side(
+        {
+            "stock": stock,
+            "explore": lambda: foretold.explore(two_tasks, runs=RUNS),
+            "run": single,
+        },
+        RUNS,
+        rounds,
+    )
+    return {
+        "whole_runs_explore": row(rates["explore"], rates["stock"], 0.4),
+        "whole_runs_single": row(rates["run"], rates["stock"], None),
+    }
+
+
+def resident_mb() -> float:
+    """Memory of this process. Steps outside: inside a run the real file system is fenced."""
+    with patches.outside():
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
+
+
+def measure_memory() -> dict[str, Any]:
+    """What a run of a million steps adds to the process while it goes on."""
+    grown = 0.0
+
+    async def main() -> None:
+        nonlocal grown
+        before = resident_mb()
+        for step in range(STEPS):
+            await asyncio.sleep(0)
+            if step % 100_000 == 0:
+                grown = max(grown, resident_mb() - before)
+        grown = max(grown, resident_mb() - before)
+
+    foretold.run(main)
+    figure = {"ours": round(grown, 1), "stock": 0, "ratio": None, "bar": 100, "met": grown < 100}
+    return {"memory_mb_per_million_steps": figure}
+
+
+def measure_clock() -> dict[str, Any]:
+    """Nanoseconds for a read of the clock inside a run."""
+    reads = 200_000
+
+    async def main() -> None:
+        now = time.time
+        for _ in range(reads):
+            now()
+
+    inside = min(seconds(lambda: foretold.run(main, order="asyncio")) for _ in range(3))
+    outside = min(seconds(lambda: asyncio.run(main())) for _ in range(3))
+    ours, stock = inside / reads * 1e9, outside / reads * 1e9
+    figure = {"ours": round(ours), "stock": round(stock), "ratio": round(ours / stock, 2)}
+    return {"clock_read_ns": {**figure, "bar": None, "met": True}}
+
+
+def row(ours: float, stock: float, bar: float | None) -> dict[str, Any]:
+    """One line of the result."""
+    ratio = ours / stock
+    return {
+        "ours": round(ours),
+        "stock": round(stock),
+        "ratio": round(ratio, 3),
+        "bar": bar,
+        "met": bar is None or ratio >= bar,
+    }
+
+
+def main() -> None:
+    """Measure all, show a table, write the file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("build/bench.json"))
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    figures: dict[str, Any] = {}
+    for measured in (
+        measure_callbacks(options.rounds),
+        measure_runs(options.rounds),
+        measure_memory(),
+        measure_clock(),
+    ):
+        figures |= measured
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(figures, indent=2) + "\n")
+    print(f"{'':36}{'ours':>12}{'stock':>12}{'ratio':>8}{'bar':>7}")
+    for name, one in figures.items():
+        missed = "" if one["met"] else "  MISSED"
+        ratio = "" if one["ratio"] is None else one["ratio"]
+        bar = "" if one["bar"] is None else one["bar"]
+        print(f"{name:36}{one['ours']:>12,}{one['stock']:>12,}{ratio:>8}{bar:>7}{missed}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""foretold: deterministic simulation testing for Python.
+
+Runs your real asyncio program in a world where time, order, randomness and every fault come from
+one tape of choices. The same tape gives the same run; a failing one is shrunk and told.
+
+Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
+
+    L6  cli.py, and below it pytest_support/ (simulate, and what src/_foretold_pytest.py needs)
+    L5  report/    what a person reads: text on a terminal, notes on exceptions
+    L4  search/    how tapes are found, shrunk, confirmed and kept
+    L3  spec/      what must hold, and what a workload chooses
+        services/  real services under control (not yet)
+    L2  world/     what surrounds the program: the world of a run and its hosts
+    L1  kernel/    the simulated computer: loop, clock, entropy, patches, fence, schedulers
+    L0  tape/      choices: streams, origins, file format, shrink passes
+        trace.py   what happened: events and a running digest
+        errors.py  the exception tree, and _version.py, below all layers
+
+Everything public is re-exported here; the modules behind it may move.
+"""
+
+from foretold._version import VERSION
+from foretold.errors import (
+    BackgroundFailure,
+    Deadlock,
+    EscapedWorld,
+    ForetoldError,
+    LimitExceeded,
+    Nondeterminism,
+    PropertyViolated,
+    TapeError,
+    TargetError,
+    UsageError,
+)
+from foretold.kernel.clock import Clock, ManualClock, SystemClock
+from foretold.pytest_support import ForetoldWarning, simulate
+from foretold.search.explore import Progress, explore, replay
+from foretold.search.failure import Delay, Failure, Outcome
+from foretold.spec.properties import always, reachable, sometimes
+from foretold.spec.workload import between, choose, draw, together
+from foretold.tape import Tape, enumerate_tapes
+from foretold.world.run import Run, run
+from foretold.world.world import World, current_world
+
+__version__ = VERSION
+
+__all__ = [
+    "BackgroundFailure",
+    "Clock",
+    "Deadlock",
+    "Delay",
+    "EscapedWorld",
+    "Failure",
+    "ForetoldError",
+    "ForetoldWarning",
+    "LimitExceeded",
+    "ManualClock",
+    "Nondeterminism",
+    "Outcome",
+    "Progress",
+    "PropertyViolated",
+    "Run",
+    "SystemClock",
+    "Tape",
+    "TapeError",
+    "TargetError",
+    "UsageError",
+    "World",
+    "__version__",
+    "always",
+    "between",
+    "choose",
+    "current_world",
+    "draw",
+    "enumerate_tapes",
+    "explore",
+    "reachable",
+    "replay",
+    "run",
+    "simulate",
+    "sometimes",
+    "together",
+]

@@ -1,0 +1,96 @@
+"""Every exception that foretold raises, as one tree.
+
+    Exception
+    ├── ForetoldError               something foretold itself has to say
+    │   ├── UsageError              a call that cannot work as written: change the call
+    │   │   ├── TapeError           a tape file is damaged, foreign or too new
+    │   │   └── TargetError         the thing to test was not found or cannot be run
+    │   ├── Deadlock                nothing can run and nothing is scheduled: a bug in the program
+    │   ├── LimitExceeded           a run took too many steps, too much virtual or real time
+    │   ├── EscapedWorld            the program tried to touch the real world from inside a run
+    │   ├── BackgroundFailure       something failed where nobody was looking
+    │   └── Nondeterminism          one tape gave two different runs
+    └── AssertionError
+        └── PropertyViolated        `foretold.always(...)` was false
+
+    BaseException
+    └── RunDiscarded                a strategy gave no value: the run counts for nothing
+
+What the program under test raises is never wrapped: the user's own exception comes out, with our
+explanation added to it as a note.
+"""
+
+from __future__ import annotations
+
+
+class ForetoldError(Exception):
+    """Base class of all that foretold raises in its own name."""
+
+
+class UsageError(ForetoldError):
+    """A call that cannot work as written. The message shows the line to write instead."""
+
+
+class TapeError(UsageError):
+    """A tape file is damaged, not a tape at all, or written by a newer foretold.
+
+    Remedy: the message names the line of the file; record the failure again if it cannot be mended.
+    """
+
+
+class TargetError(UsageError):
+    """The target of a command was not found, or is not something that can be run.
+
+    Remedy: name a pytest node id (`tests/test_x.py::test_y`) or `module:function`.
+    """
+
+
+class Deadlock(ForetoldError):
+    """Nothing can run and nothing is scheduled, yet the run has not ended.
+
+    Found at once, by looking, not by a timeout. The message lists each waiting task, the line
+    where it waits and what it waits for.
+    """
+
+
+class LimitExceeded(ForetoldError):
+    """A run passed one of its limits: steps, virtual time or real time.
+
+    Remedy: a loop in the program that never ends, or raise the limit named in the message.
+    """
+
+
+class EscapedWorld(ForetoldError):
+    """The program tried to touch the real world from inside a run, which would break replay.
+
+    The message names the call, why it cannot be replayed, and what to write instead. The run
+    fails even if the program swallows this exception.
+    """
+
+
+class BackgroundFailure(ForetoldError):
+    """Something failed where nobody was looking: a task was destroyed while it was pending,
+    a coroutine was never awaited.
+
+    Remedy: keep a reference to the task and await it; or pass `background_errors="ignore"`.
+    """
+
+
+class Nondeterminism(ForetoldError):
+    """One tape gave two different runs. The message names the first event that differs."""
+
+
+class RunDiscarded(BaseException):
+    """A Hypothesis strategy gave no value (its filter refused too many): the run says nothing.
+
+    Not an `Exception`, so that a program's `except Exception` does not go on with half an input.
+    Remedy: build valid values instead of filtering invalid ones away.
+    """
+
+
+class PropertyViolated(AssertionError):
+    """A property given to `foretold.always` was false.
+
+    It is raised where the property was stated, and recorded on the world besides, so that the
+    run fails even if the program swallows it.
+    """

@@ -1,0 +1,49 @@
+"""The seam: all that a program can ask of the machine it runs on, and who answers.
+
+Clock, sleep, entropy and identity of a real computer are asked for in a hundred ways (`time.time`,
+`datetime.now`, `uuid4`, …). The modules beside this one catch those ways, and each of them ends
+here, in a method of `Computer`. Whoever implements these few methods *is* the computer.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn, Protocol
+
+
+class Computer(Protocol):
+    """What a program can ask of the machine it runs on; implemented by the world, per run."""
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970. Each call moves virtual time on, as in reality."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds of a clock that is never set."""
+
+    def cpu_ns(self) -> int:
+        """Processor time used so far (`process_time`, `thread_time`)."""
+
+    def sleep_ns(self, ns: int) -> None:
+        """`time.sleep`. May raise, for instance because the host is dead."""
+
+    def entropy(self, n: int) -> bytes:
+        """`n` bytes that no program can foresee, and the tape does."""
+
+    def pid(self) -> int:
+        """The process id that the program sees."""
+
+    def node(self) -> int:
+        """The 48-bit hardware address, for `uuid1`."""
+
+    def escaped(self, call: str, why: str, instead: str) -> NoReturn:
+        """The program reached for the real world: record it, and raise `EscapedWorld`."""
+
+
+running: Final[dict[int, Computer]] = {}
+"""The computer that each thread of the run in progress lives on, by thread ident.
+
+Empty between runs. A thread that is not in here lives in the real world, and sees it unchanged.
+"""
+
+computer_of: Final = running.get
+"""`computer_of(get_ident())` is all that a patched function pays to learn where it is. (Bound once:
+as `running.get(…)` it took 60 ns longer, half as much again.)"""

@@ -1,0 +1,156 @@
+"""Randomness and identity come from the computer of the run, whichever way a program asks.
+
+`os.urandom` is the root of most: `secrets`, `random.SystemRandom` and `uuid4` follow it. Generators
+of `random.Random` seed themselves inside C when they are given no seed, so the seeding is caught at
+the C type, under all classes derived from it.
+
+Some modules keep state from one call to the next: the global `random`, `uuid` (node, last
+timestamp), `tempfile` (its sequence of names). It is made anew when a run begins, so that a run
+does not depend on the ones before it, and put back when it ends. That state belongs to the process:
+a real thread that draws from the global `random` during a run disturbs it, as it would any seed.
+"""
+
+from __future__ import annotations
+
+import _random
+import ctypes
+import operator
+import os
+import random
+import sys
+import tempfile
+import uuid
+from _thread import get_ident
+from typing import Any, Final, cast
+
+from foretold.kernel import real
+from foretold.kernel.computer import Computer, computer_of
+from foretold.kernel.swap import Setting, Swap, copy_of
+
+# --- bytes -----------------------------------------------------------------------------------
+
+
+def _urandom(size: int, /) -> bytes:
+    computer = computer_of(get_ident())
+    if computer is None:
+        return real.urandom(size)
+    n = operator.index(size)
+    return real.urandom(n) if n < 0 else computer.entropy(n)  # the original's error
+
+
+def _getrandom(size: int, flags: int = 0) -> bytes:
+    computer = computer_of(get_ident())
+    if computer is None:
+        return real.getrandom(size, flags)
+    n = operator.index(size)
+    return real.getrandom(n, flags) if n < 0 else computer.entropy(n)
+
+
+def _getpid() -> int:
+    computer = computer_of(get_ident())
+    return real.getpid() if computer is None else computer.pid()
+
+
+# --- seeds -----------------------------------------------------------------------------------
+
+_SEED_BYTES = 32
+_real_seed: Final = _random.Random.__dict__["seed"]
+
+
+def _seed(self: _random.Random, n: Any = None, /) -> None:
+    if n is None:
+        computer = computer_of(get_ident())
+        if computer is not None:
+            n = int.from_bytes(computer.entropy(_SEED_BYTES), "big")
+    _real_seed(self, n)
+
+
+# --- OpenSSL ---------------------------------------------------------------------------------
+
+
+def ssl_swaps() -> list[Swap]:
+    """Swaps for OpenSSL's generator, once `ssl` has been imported; it is not imported for this."""
+    module = sys.modules.get("_ssl")
+    if module is None:
+        return []
+    real_bytes = copy_of(module.RAND_bytes)
+
+    def rand_bytes(n: int, /) -> bytes:
+        computer = computer_of(get_ident())
+        if computer is None or operator.index(n) < 0:
+            return cast("bytes", real_bytes(n))
+        return computer.entropy(n)
+
+    return [Swap(module.RAND_bytes, rand_bytes)]
+
+
+# --- state of modules ------------------------------------------------------------------------
+
+_global_random: Final[Any] = random._inst  # the object behind random.random()
+# The whole C part of the generator, 2.5 KB without any pointer. Copying it takes a twentieth of the
+# time of getstate() and setstate(), which would be the most expensive part of starting a run.
+_state: Final = (
+    ctypes.c_char * (_random.Random.__basicsize__ - object.__basicsize__)
+).from_address(id(_global_random) + object.__basicsize__)
+
+
+class _Before:
+    """What the modules held when the run began."""
+
+    __slots__ = ("gauss_next", "names", "node", "random", "seeded", "uuid_c", "uuid_timestamp")
+
+    def __init__(self) -> None:
+        self.random = self.seeded = _state.raw
+        self.gauss_next = _global_random.gauss_next
+        self.uuid_c = vars(uuid)["_generate_time_safe"]
+        self.uuid_timestamp = vars(uuid)["_last_timestamp"]
+        self.node = vars(uuid)["_node"]
+        self.names = vars(tempfile)["_name_sequence"]
+
+    def put_back(self) -> None:
+        _state.raw = self.random
+        _global_random.gauss_next = self.gauss_next
+        vars(uuid).update(
+            _generate_time_safe=self.uuid_c,
+            _last_timestamp=self.uuid_timestamp,
+            _node=self.node,
+        )
+        vars(tempfile)["_name_sequence"] = self.names
+
+
+_before: _Before | None = None
+
+
+def begin_run(computer: Computer) -> None:
+    """Make the modules' state new, from the computer's entropy."""
+    global _before
+    first = int.from_bytes(computer.entropy(16), "big")
+    node = computer.node()
+    _before = _Before()
+    _real_seed(_global_random, first)
+    _before.seeded = _state.raw
+    _global_random.gauss_next = None
+    # Without libuuid's function uuid1 is computed in Python, from time_ns, random and the node.
+    vars(uuid).update(_generate_time_safe=None, _last_timestamp=None, _node=node)
+    vars(tempfile)["_name_sequence"] = None
+
+
+def random_was_used() -> bool:
+    """Whether somebody drew from the global `random` since the run began."""
+    return _before is not None and _state.raw != _before.seeded
+
+
+def end_run() -> None:
+    """Put the modules' state back as it was before the run."""
+    global _before
+    if _before is not None:
+        _before.put_back()
+        _before = None
+
+
+CHANGES: Final[tuple[Swap | Setting, ...]] = (
+    Swap(os.urandom, _urandom),
+    Swap(os.getrandom, _getrandom),
+    Swap(os.getpid, _getpid),
+    Setting(_random.Random, "seed", _seed),
+)

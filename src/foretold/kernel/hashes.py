@@ -1,0 +1,218 @@
+"""Sets of tasks, futures, threads and cancel scopes have the same order in each run.
+
+Such objects hash by their address, which differs from process to process, and with it the order in
+which a set yields them (`asyncio.wait`, anyio's cancelled children, an executor's threads). In a
+run each of them gets a sequence number when it is made, and hashes by that.
+
+An object's hash must not change while it lives: it would be lost in every set that holds it. So the
+number is given **at creation or never**. What was made outside a run keeps its address, in a run
+too; what was made in a run keeps its number after it. If such an object still lives when the
+patches are removed, the classes keep their `__hash__` (which answers as the original does for all
+others) until a later removal finds none.
+
+Tasks and futures of our own loop have a `__hash__` already; they are left alone, down to the C
+function that makes them, since they are made on the hot path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import gc
+import importlib
+import itertools
+import sys
+import threading
+import weakref
+from _thread import get_ident
+from asyncio import futures, tasks
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final
+
+from foretold.kernel.computer import running
+from foretold.kernel.swap import Changes, Setting, init_slot, set_init_slot
+
+_ATTRIBUTE = "_foretold_number"
+
+_numbers = itertools.count(1)
+_token: Final = object()
+"""Each numbered object refers to it, so its reference count tells whether any of them is left."""
+_token_refs_alone: Final = sys.getrefcount(_token)
+
+# --- objects that take an attribute ----------------------------------------------------------
+
+
+def hash_by_number(self: object) -> int:
+    """As `__hash__`: the number, or the address of what was made outside a run."""
+    # Past any __getattribute__ or __getattr__ of a subclass, which may not be ready yet.
+    try:
+        number: int = object.__getattribute__(self, _ATTRIBUTE)[0]
+    except AttributeError:
+        return object.__hash__(self)
+    return number
+
+
+def _number(self: object) -> None:
+    """Number a new object, unless its class hashes in a way of its own, or it is not new."""
+    if type(self).__hash__ is not hash_by_number:
+        return
+    try:
+        object.__getattribute__(self, _ATTRIBUTE)
+    except AttributeError:
+        object.__setattr__(self, _ATTRIBUTE, (next(_numbers), _token))
+
+
+# --- objects that have only slots ------------------------------------------------------------
+
+_numbers_by_id: Final[dict[int, int]] = {}
+
+
+def hash_by_id(self: object) -> int:
+    """As `__hash__`, for objects that cannot carry their number themselves."""
+    number = _numbers_by_id.get(id(self))
+    return object.__hash__(self) if number is None else number
+
+
+def _number_by_id(self: object) -> None:
+    if id(self) not in _numbers_by_id:
+        _numbers_by_id[id(self)] = next(_numbers)
+
+
+def forget_id(self: object) -> None:
+    """As `__del__`: the address will soon belong to another object."""
+    _numbers_by_id.pop(id(self), None)
+
+
+# --- coroutines ------------------------------------------------------------------------------
+
+
+def _set_in_order(items: Iterable[Any] = ()) -> Collection[Any]:
+    """As `set` for the module `asyncio.tasks`, where `as_completed` starts what `set(coroutines)`
+    yields, in that order. Coroutines hash by their address, and cannot be given a number."""
+    given = list(items)
+    return dict.fromkeys(given) if any(map(asyncio.iscoroutine, given)) else set(given)
+
+
+# --- classes ---------------------------------------------------------------------------------
+
+
+def _numbering_init(kind: type, number: Callable[[object], None]) -> Setting:
+    original: Callable[..., None] = kind.__init__  # type: ignore[misc]  # of this class, not of an instance
+
+    @functools.wraps(original)
+    def __init__(self: object, *args: Any, **names: Any) -> None:  # noqa: N807  # it becomes the method
+        # Before the original, since that may put the object into a set (threading._dangling).
+        if get_ident() in running:
+            number(self)
+        original(self, *args, **names)
+
+    return Setting(kind, "__init__", __init__)
+
+
+def _settings_for(kind: type) -> Iterator[Setting]:
+    if kind.__dictoffset__:
+        yield Setting(kind, "__hash__", hash_by_number)
+        yield _numbering_init(kind, _number)
+    elif not hasattr(kind, "__del__"):
+        yield Setting(kind, "__hash__", hash_by_id)
+        yield Setting(kind, "__del__", forget_id)
+        yield _numbering_init(kind, _number_by_id)
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    subclass: type
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+# The pure Python futures and tasks are those of asyncio where its C part is missing.
+_FUTURES: Final = tuple(
+    dict.fromkeys((asyncio.Future, futures._PyFuture))  # type: ignore[attr-defined]  # private: no stub has it
+)
+_TASKS: Final = tuple(
+    dict.fromkeys((asyncio.Task, tasks._PyTask))  # type: ignore[attr-defined]  # private: no stub has it
+)
+_SETTINGS: Final = (
+    *(
+        setting
+        for kind in (threading.Thread, concurrent.futures.Future, *_FUTURES)
+        for setting in _settings_for(kind)
+    ),
+    # A task inherits the hash of futures, but makes itself.
+    *(_numbering_init(kind, _number) for kind in _TASKS),
+)
+
+_changes: Final = Changes()
+_anyio_done = False
+
+
+def _makers() -> list[tuple[type, int | None]]:
+    """Classes that need no number, with the C function that makes their instances."""
+    return [
+        (subclass, init_slot(subclass))
+        for kind in _FUTURES
+        for subclass in _subclasses(kind)
+        if any("__hash__" in vars(base) for base in subclass.__mro__[:-1])  # all but object
+    ]
+
+
+def install() -> None:
+    """Let new objects of these classes be numbered in runs."""
+    if not _changes:
+        makers = _makers()
+        _changes.apply(*_SETTINGS)
+        vars(tasks)["set"] = _set_in_order
+        for subclass, slot in makers:
+            set_init_slot(subclass, slot)
+
+
+def _any_left() -> bool:
+    return bool(_numbers_by_id) or sys.getrefcount(_token) > _token_refs_alone
+
+
+def remove() -> None:
+    """Undo `install`, unless a numbered object would change its hash by that."""
+    global _anyio_done
+    if _any_left():
+        gc.collect()
+    if not _any_left():
+        _changes.undo()
+        vars(tasks).pop("set", None)
+        _anyio_done = False
+
+
+def _adopt_anyio() -> None:
+    """anyio's cancel scopes, once it is imported; its backend comes with the first use otherwise,
+    that is in the middle of a run."""
+    global _anyio_done
+    if not _anyio_done and "anyio" in sys.modules:
+        backend = importlib.import_module("anyio._backends._asyncio")
+        _changes.apply(*_settings_for(backend.CancelScope))
+        _anyio_done = True
+
+
+def _outlives_its_loop(reference: weakref.ref[asyncio.Task[Any]]) -> bool:
+    task = reference()
+    return task is None or task.get_loop().is_closed()
+
+
+def _renew_tables() -> None:
+    """The order of a set depends on its past too: on how large it once was, and on who else is in
+    it. asyncio keeps all tasks of the process in such sets, and `all_tasks()` is made of them."""
+    for name in ("_all_tasks", "_scheduled_tasks"):  # until 3.11, and since
+        known: Any = vars(tasks).get(name)
+        if known is not None:
+            known.data = {task for task in known.data if not _outlives_its_loop(task)}
+    eager = vars(tasks).get("_eager_tasks")
+    if eager is not None and not eager:
+        eager.clear()
+
+
+def begin_run() -> None:
+    """Count from one again: a run does not depend on the ones before it."""
+    global _numbers
+    _numbers = itertools.count(1)
+    _renew_tables()
+    _adopt_anyio()

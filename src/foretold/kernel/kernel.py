@@ -1,0 +1,195 @@
+"""A host's kernel: what all loops of one host share.
+
+Clock, trace, actors, scheduler, pace and limits live here, so that a second loop on the same host
+(`asyncio.run` called from a plain function) goes on in the same time and the same world.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from foretold.errors import LimitExceeded, UsageError
+from foretold.kernel import real
+from foretold.kernel.actors import Actor, Register
+from foretold.kernel.clock import NS, VirtualClock
+from foretold.kernel.handles import AnyHandle
+from foretold.kernel.pace import NEVER, Pace
+from foretold.kernel.recorder import HoldRecorder
+from foretold.kernel.schedulers import Scheduler, scheduler_named
+from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.tape import CALLBACKS, Tape
+from foretold.trace import Event, Place, Trace
+
+Order = Literal["asyncio", "any"]
+HOUSEKEEPING_STEPS = 2_000
+COLLECT_STEPS = 100_000
+"""Garbage is collected at fixed steps only: a collection at a chance moment would end tasks that
+nobody refers to at a chance moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a run is stopped. Each is an error, never a silent end."""
+
+    steps: int = 10_000_000
+    virtual_s: float = 30 * 24 * 3600
+    wall_s: float | None = 300
+
+
+class Kernel:
+    """The state of one simulated host beneath its loops."""
+
+    def __init__(
+        self,
+        host: str,
+        tape: Tape,
+        trace: Trace,
+        clock: VirtualClock,
+        *,
+        order: Order = "asyncio",
+        strategy: str = "fifo",
+        limits: Limits | None = None,
+        on_background: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        if order not in ("asyncio", "any"):
+            raise UsageError(f'order is "asyncio" or "any", got {order!r}')
+        self.host = host
+        self.tape = tape
+        self.trace = trace
+        self.clock = clock
+        self.order: Order = order
+        self.limits = limits or Limits()
+        self.on_background = on_background
+        self.register = Register()
+        tape.cast[host] = self.register.by_name
+        self.callbacks = Actor(CALLBACKS)
+        self.current: Actor = self.callbacks
+        self.arrivals = 0
+        self.scheduler = self._make_scheduler(strategy) if order == "any" else None
+        self._pool_of: object = None
+        self._left_by: dict[object, list[AnyHandle]] = {}
+        """By loop: who was ready on it when it stopped."""
+        recording = tape.recording and order == "any"
+        self.recorder = HoldRecorder(host, tape.written) if recording else None
+        self.pace = Pace(host, tape, clock)
+        self.settlers: deque[asyncio.Future[None]] = deque()
+        """Those who wait until nothing is ready now."""
+        self.idlers: deque[tuple[asyncio.Future[None], int]] = deque()
+        """Those who wait until nothing is scheduled at all, and until when they do."""
+        self.overlaps = 0
+        """How often more than one thing was scheduled: something that lateness could reorder."""
+        self._virtual_ns_max = clock.ns + int(self.limits.virtual_s * NS)
+        self._wall_s_end = (
+            None if self.limits.wall_s is None else (real.monotonic() + self.limits.wall_s)
+        )
+        self.steps = 0
+        self.grant = 0
+        """How many steps the loop may take until it calls `checkpoint`."""
+        self._granted = 0
+        self._slow_at = self.pace.steps_until_next()
+        self._housekeeping_at = min(HOUSEKEEPING_STEPS, self.limits.steps + 1)
+        self._grant_more()
+
+    def _make_scheduler(self, strategy: str) -> Scheduler:
+        if self.tape.scheduled_by_key:
+            holds = {
+                (h.actor, h.step): h
+                for h in self.tape.schedule.holds.values()
+                if h.host == self.host
+            }
+            recorded = self.tape.origin == "recorded"
+            return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+        if self.tape.origin == "enumerated":
+            # What is enumerated are the choices of the program; four billion seeds would not end.
+            return scheduler_named("fifo", random.Random(0))
+        seed = self.tape.stream("schedule", self.host).choose(1 << 32, "seed of the scheduler")
+        return scheduler_named(strategy, random.Random(seed))
+
+    def enter_loop(self, loop: object) -> None:
+        """`loop` begins to run. What another one left in the pool waits until that runs again."""
+        scheduler = self.scheduler
+        if scheduler is None or loop is self._pool_of:
+            return
+        self._left_by[self._pool_of] = scheduler.drain()
+        for handle in self._left_by.pop(loop, ()):
+            scheduler.add(handle)
+        self._pool_of = loop
+
+    @property
+    def decisions(self) -> int:
+        """How many real choices there were about order."""
+        return (self.scheduler.decisions if self.scheduler else 0) + self.overlaps
+
+    def _grant_more(self) -> None:
+        self.grant = self._granted = min(self._slow_at, self._housekeeping_at) - self.steps
+
+    def checkpoint(self) -> int:
+        """The granted steps are used up: do what is due. Returns the next grant."""
+        self.steps += self._granted
+        if self.steps >= self._slow_at:
+            ns = self.pace.after_step(self.current)
+            self._slow_at = min(NEVER, self.steps + self.pace.steps_until_next())
+            if ns:
+                self.note_slow_step(ns)
+        if self.steps >= self._housekeeping_at:
+            self._keep_house()
+        self._grant_more()
+        return self.grant
+
+    def steps_so_far(self, grant_left: int) -> int:
+        return self.steps + self._granted - grant_left
+
+    def note_slow_step(self, ns: int) -> None:
+        self.trace.note("slow", self.current.name, str(ns))
+        if self.trace.detail:
+            self.keep("slow step", f"took {ns / 1e6:g} ms", None)
+
+    def _keep_house(self) -> None:
+        self._housekeeping_at = min(self.steps + HOUSEKEEPING_STEPS, self.limits.steps + 1)
+        self.trace.flush()
+        if self.steps % COLLECT_STEPS < HOUSEKEEPING_STEPS:
+            gc.collect()
+        if self.steps > self.limits.steps:
+            raise LimitExceeded(
+                f"the run took {self.limits.steps:,} steps and is not over: a loop that never ends? "
+                f"Raise the limit with steps_max={self.limits.steps * 10:_} if it is meant to."
+            )
+        if self._wall_s_end is not None and real.monotonic() > self._wall_s_end:
+            raise LimitExceeded(
+                f"the run took more than {self.limits.wall_s:g} real seconds "
+                f"({self.steps:,} steps). Raise the limit with wall_s_max=… if it is meant to."
+            )
+
+    def _check_virtual_time(self, ns: int) -> None:
+        if ns > self._virtual_ns_max:
+            raise LimitExceeded(
+                f"the run went on for more than {self.limits.virtual_s:,g} virtual seconds: "
+                "a timer that renews itself for ever? "
+                "Raise the limit with virtual_s_max=… if it is meant to."
+            )
+
+    def jump_to(self, ns: int) -> None:
+        """Nothing is ready: let virtual time pass until something is due."""
+        self._check_virtual_time(ns)
+        if ns > self.clock.ns:
+            self.clock.ns = ns
+            self.trace.pending.append(f"@{ns}")
+
+    def stall(self, ns: int) -> None:
+        """Code blocks its whole host (`time.sleep` in a coroutine)."""
+        self._check_virtual_time(self.clock.ns + ns)
+        self.clock.ns += ns
+        self.trace.note("stall", self.current.name, str(ns))
+        if self.trace.detail:
+            self.keep("stalled", f"blocked its host for {ns / NS:g} s (time.sleep)", None)
+
+    def keep(self, kind: str, text: str, place: Place | None) -> None:
+        """Keep an event for the story."""
+        actor = self.current
+        self.trace.keep(Event(self.clock.ns, self.host, actor.name, actor.steps, kind, text, place))

@@ -1,0 +1,585 @@
+"""The event loop of a simulated host: asyncio's own, without a selector.
+
+`order="asyncio"` takes one iteration exactly as `BaseEventLoop._run_once` does: what has arrived
+from outside, then due timers, then a snapshot of the ready handles, first in first out. Only when
+things happen *outside* is chosen by the tape.
+
+`order="any"` also lets ready tasks resume in another order. What it never does, because both gave
+false hangs: let a task overtake a plain callback that was queued before it (transports rely on
+it), or run all plain callbacks first (anyio's rescheduled cancellation would starve the tasks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import sys
+import types
+import weakref
+from asyncio import base_events, format_helpers
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from foretold.errors import LimitExceeded
+from foretold.kernel.actors import Actor, WorldFuture, WorldTask, name_of
+from foretold.kernel.asyncgens import OrderedWeakSet
+from foretold.kernel.clock import NS
+from foretold.kernel.handles import (
+    CANCELLED_ALARMS_MIN,
+    AlarmHandle,
+    AnyHandle,
+    StepHandle,
+    label_of,
+    step_wrapper_type,
+)
+from foretold.kernel.kernel import Kernel
+from foretold.kernel.schedulers.by_key import HELD_NS_MAX
+from foretold.kernel.waiting import deadlock_among, place_of_task
+from foretold.trace import encode
+
+_stock: Any = base_events  # typeshed omits what we borrow from it
+_FunctionType = types.FunctionType
+_BuiltinType = types.BuiltinFunctionType
+_heappush = heapq.heappush
+_heappop = heapq.heappop
+_NEVER_NS = 1 << 100
+_FOREVER_S = 1e18
+"""A delay of more (infinity, or the largest float) is no delay: it never ends."""
+_CLOSE_NS = 10_000_000
+"""Timers this close together may fall into one batch if the loop is late."""
+
+
+_StepWrapper = step_wrapper_type()
+_WAKEUP = "task_wakeup"
+"""The builtin method by which a future resumes a task. Others of a task (`call_later(1, t.cancel)`)
+are plain callbacks."""
+_eager_task_factory = getattr(asyncio, "eager_task_factory", None)  # since 3.12
+
+
+class WorldLoop(asyncio.BaseEventLoop):
+    """One loop of one host. All of its time and order comes from the host's kernel."""
+
+    # What BaseEventLoop keeps and typeshed does not tell of.
+    _ready: deque[AnyHandle]
+    _stopping: bool
+    _closed: bool
+    _debug: bool
+    _task_factory: Any
+    _timer_cancelled_count: int
+    _asyncgens: Any
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self._clock = kernel.clock
+        self._alarms: list[tuple[int, int, AlarmHandle]] = []
+        self._timer_number = 0
+        self._asyncgens = OrderedWeakSet()
+        self._foreign_actors: weakref.WeakKeyDictionary[Any, Actor] = weakref.WeakKeyDictionary()
+        self._any_order = kernel.order == "any"
+        self._run_once_is_ours = type(self)._run_once is WorldLoop._run_once
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "running" if self.is_running() else "open"
+        return f"<WorldLoop of {self.kernel.host}, {state}>"
+
+    # Time
+
+    def time(self) -> float:
+        clock = self._clock
+        clock.ns += clock.read_ns
+        return clock.ns / NS
+
+    # Making handles, tasks and futures
+
+    def call_soon(  # type: ignore[override]  # typeshed wants a TypeVarTuple, slower to read
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> StepHandle:
+        if self._closed or self._debug:
+            return self._call_soon_checked(callback, args, context, "call_soon")
+        handle = StepHandle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]  # as above; one thread at a time runs here
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> StepHandle:
+        if self._closed or self._debug:
+            return self._call_soon_checked(callback, args, context, "call_soon_threadsafe")
+        handle = StepHandle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def _call_soon_checked(
+        self,
+        callback: Callable[..., object],
+        args: Any,
+        context: contextvars.Context | None,
+        method: str,
+    ) -> StepHandle:
+        self._check_call(callback, method)
+        handle = StepHandle(callback, args, self, context)
+        handle._source_traceback = format_helpers.extract_stack(sys._getframe(2))
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]  # typeshed wants a TypeVarTuple, slower to read
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> AlarmHandle:
+        if delay is None:
+            raise TypeError("delay must not be None")
+        clock = self._clock
+        clock.ns += clock.read_ns
+        if delay >= _FOREVER_S:
+            return self._set_alarm(_NEVER_NS, clock.ns / NS + delay, callback, args, context)
+        when_ns = clock.ns + round(delay * 1e9)
+        if self._closed or self._debug:
+            return self._set_alarm(when_ns, when_ns / NS, callback, args, context)
+        handle = AlarmHandle(when_ns / NS, callback, args, self, context)
+        self._timer_number = number = self._timer_number + 1
+        _heappush(self._alarms, (when_ns, number, handle))
+        return handle
+
+    def call_at(  # type: ignore[override]  # typeshed wants a TypeVarTuple, slower to read
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> AlarmHandle:
+        if when is None:
+            raise TypeError("when cannot be None")
+        when_ns = _NEVER_NS if when >= _FOREVER_S else round(when * 1e9)
+        return self._set_alarm(when_ns, when, callback, args, context)
+
+    def _set_alarm(
+        self,
+        when_ns: int,
+        when: float,
+        callback: Callable[..., object],
+        args: Any,
+        context: contextvars.Context | None,
+    ) -> AlarmHandle:
+        if self._closed or self._debug:
+            self._check_call(callback, "call_at")
+        handle = AlarmHandle(when, callback, args, self, context)
+        if self._debug:
+            handle._source_traceback = format_helpers.extract_stack(sys._getframe(2))
+        self._timer_number = number = self._timer_number + 1
+        _heappush(self._alarms, (when_ns, number, handle))
+        return handle
+
+    def _check_call(self, callback: object, method: str) -> None:
+        self._check_closed()  # type: ignore[attr-defined]  # typeshed omits BaseEventLoop's internals
+        if self._debug:
+            if method != "call_soon_threadsafe":
+                self._check_thread()  # type: ignore[attr-defined]  # as above
+            self._check_callback(callback, method)  # type: ignore[attr-defined]  # as above
+
+    def create_future(self) -> WorldFuture:
+        return WorldFuture(loop=self)
+
+    def create_task(  # type: ignore[override]  # as above; **more is eager_start on 3.12+
+        self,
+        coro: Any,
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **more: Any,
+    ) -> Any:
+        self._check_closed()  # type: ignore[attr-defined]  # typeshed omits BaseEventLoop's internals
+        if self._task_factory is not None:
+            if self._task_factory is not _eager_task_factory:
+                return self._create_foreign_task(coro, name, context, more)
+            more["eager_start"] = True
+        actor = self.kernel.register.enrol(name_of(coro) if name is None else str(name))
+        task = WorldTask(
+            coro, loop=self, name=actor.name if name is None else name, context=context, **more
+        )
+        task.actor = actor
+        if self._debug and task._source_traceback:
+            del task._source_traceback[-1]  # this line: the caller's is what is asked for
+        if more and task.done():
+            self._note_end(actor, task)  # it was eager, and is done already
+        return task
+
+    def _create_foreign_task(
+        self, coro: Coroutine[Any, Any, Any], name: str | None, context: Any, more: Any
+    ) -> asyncio.Future[Any]:
+        if context is not None:
+            more["context"] = context
+        task: asyncio.Future[Any] = self._task_factory(self, coro, **more)
+        set_name = getattr(task, "set_name", None)
+        actor = self.kernel.register.enrol(name_of(coro) if name is None else str(name))
+        if set_name is not None:
+            set_name(actor.name if name is None else name)
+        self._foreign_actors[task] = actor
+        return task
+
+    def _foreign_actor(self, owner: object) -> Actor:
+        """The actor behind a callback bound to `owner`, which is not a task of ours."""
+        if not isinstance(owner, asyncio.Task):
+            return self.kernel.callbacks
+        actor = self._foreign_actors.get(owner)
+        if actor is None:
+            coro: Any = owner.get_coro()
+            actor = self._foreign_actors[owner] = self.kernel.register.enrol(name_of(coro))
+        return actor
+
+    # Running
+
+    def run_forever(self) -> None:
+        """Run until `stop()`: asyncio's own set-up and clean-up around our iterations."""
+        # A subclass with its own idea of one iteration gets them one by one.
+        self._single_iterations = not self._run_once_is_ours
+        self.kernel.enter_loop(self)
+        try:
+            super().run_forever()
+        finally:
+            self._single_iterations = True
+
+    def close(self) -> None:
+        super().close()
+        self._alarms.clear()
+
+    def _run_once(self) -> None:
+        """One iteration if called alone; all of them until `stop()` inside `run_forever`."""
+        if self._any_order:
+            self._iterate_any(self._single_iterations)
+        else:
+            self._iterate_asyncio(self._single_iterations)
+
+    _single_iterations = True
+
+    def _iterate_asyncio(self, once: bool) -> None:
+        kernel, clock = self.kernel, self._clock
+        ready, timers = self._ready, self._alarms
+        handle: Any
+        callback: Any
+        owner: Any = None
+        popleft, record = ready.popleft, kernel.trace.pending.append
+        callbacks = kernel.callbacks
+        watched = kernel.trace.detail or self._debug
+        step_ns, grant = clock.step_ns, kernel.grant
+        try:
+            while True:
+                if timers and timers[0][0] <= clock.ns:
+                    self._collect_due_timers()
+                if not ready and not self._stopping:
+                    self._wait()
+                for _ in range(len(ready)):
+                    handle = popleft()
+                    if handle._cancelled:
+                        continue
+                    callback = handle._callback
+                    kind = type(callback)
+                    actor = callbacks
+                    if kind is _FunctionType:
+                        record(callback.__qualname__)
+                    elif kind is _StepWrapper or (
+                        kind is _BuiltinType and callback.__name__ == _WAKEUP
+                    ):
+                        owner = callback.__self__
+                        if type(owner) is WorldTask:
+                            actor = owner.actor
+                        else:
+                            actor = self._foreign_actor(owner)
+                        record(actor.name)
+                    else:
+                        record(label_of(callback))
+                    actor.steps += 1
+                    kernel.current = actor
+                    clock.ns += step_ns
+                    try:
+                        if watched:
+                            self._run_watched(handle, actor, callback)
+                        else:
+                            handle._context.run(callback, *handle._args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        self._callback_failed(handle, error)
+                    if actor is not callbacks and owner.done():
+                        self._note_end(actor, owner)
+                    grant -= 1
+                    if not grant:
+                        grant = kernel.checkpoint()
+                if once or self._stopping:
+                    return
+        finally:
+            kernel.grant = grant
+            # An exception's traceback leads to this frame: its locals would close a cycle.
+            handle = callback = owner = None
+
+    def _iterate_any(self, once: bool) -> None:
+        kernel, clock = self.kernel, self._clock
+        ready, timers = self._ready, self._alarms
+        record, callbacks = kernel.trace.pending.append, kernel.callbacks
+        recorder, watched = kernel.recorder, kernel.trace.detail or self._debug
+        foreign = self._foreign_actor
+        step_ns, grant = clock.step_ns, kernel.grant
+        next_in_line, scheduler = self._next_in_line, kernel.scheduler
+        assert scheduler is not None, "order is any"
+        singles = scheduler.takes_singles
+        handle: Any
+        callback: Any
+        try:
+            while True:
+                if timers and timers[0][0] <= clock.ns:
+                    self._collect_due_timers()
+                if singles and len(ready) == 1 and not scheduler.size:
+                    handle = ready.popleft()  # nothing to choose: spare the scheduler
+                    if handle._cancelled:
+                        continue
+                    callback = handle._callback
+                    kind = type(callback)
+                    actor = callbacks
+                    if kind is _StepWrapper or (
+                        kind is _BuiltinType and callback.__name__ == _WAKEUP
+                    ):
+                        owner = callback.__self__
+                        actor = owner.actor if type(owner) is WorldTask else foreign(owner)
+                    if recorder is not None:
+                        kernel.arrivals = handle.arrival = kernel.arrivals + 1
+                else:
+                    waiting = next_in_line()
+                    if waiting is None:
+                        if self._stopping:
+                            return
+                        self._wait()
+                        continue
+                    handle = waiting
+                    callback, actor = handle._callback, handle.actor
+                actor.steps += 1
+                kernel.current = actor
+                if actor is callbacks:
+                    kind = type(callback)
+                    record(callback.__qualname__ if kind is _FunctionType else label_of(callback))
+                else:
+                    record(actor.name)
+                if recorder is not None:
+                    recorder.picked(handle.arrival, actor, can_be_held=actor is not callbacks)
+                clock.ns += step_ns
+                try:
+                    if watched:
+                        self._run_watched(handle, actor, callback)
+                    else:
+                        handle._context.run(callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self._callback_failed(handle, error)
+                if actor is not callbacks and callback.__self__.done():
+                    self._note_end(actor, callback.__self__)
+                grant -= 1
+                if not grant:
+                    grant = kernel.checkpoint()
+                if once or self._stopping:
+                    return
+        finally:
+            kernel.grant = grant
+            handle = callback = waiting = owner = None  # as above
+
+    def _next_in_line(self) -> AnyHandle | None:
+        """Admit ready tasks to the scheduler's pool, up to the first plain callback, and pick."""
+        kernel = self.kernel
+        ready, scheduler = self._ready, kernel.scheduler
+        assert scheduler is not None, "order is any"
+        while ready:
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            callback = handle._callback
+            kind = type(callback)
+            if kind is _StepWrapper or (kind is _BuiltinType and callback.__name__ == _WAKEUP):
+                owner = callback.__self__
+                if type(owner) is WorldTask:
+                    actor = owner.actor
+                else:
+                    actor = self._foreign_actor(owner)
+                if actor is not kernel.callbacks:
+                    handle.actor = actor
+                    kernel.arrivals = handle.arrival = kernel.arrivals + 1
+                    handle.held_since_ns = self._clock.ns
+                    scheduler.add(handle)
+                    continue
+            handle.actor = kernel.callbacks
+            kernel.arrivals = handle.arrival = kernel.arrivals + 1
+            if not scheduler.size:
+                return handle
+            chosen = scheduler.pick(handle)
+            if chosen is not handle:
+                # Back to the front of the line. Its arrival number is given anew when it is next
+                # looked at; nothing can arrive between, so the order stays the same.
+                kernel.arrivals -= 1
+                ready.appendleft(handle)
+            return chosen
+        return scheduler.pick(None) if scheduler.size else None
+
+    def _run_watched(self, handle: AnyHandle, actor: Actor, callback: Any) -> None:
+        """Run a step that is kept for the story, or in debug mode, where slow ones are logged."""
+        if self.kernel.trace.detail:
+            self._keep_step(actor, callback)
+        clock = self._clock
+        began_ns = clock.ns
+        self._current_handle = handle if self._debug else None
+        try:
+            handle._context.run(callback, *handle._args)
+        finally:
+            took_s = (clock.ns - began_ns) / NS
+            if self._debug and took_s >= self.slow_callback_duration:
+                step = _stock._format_handle(handle)
+                _stock.logger.warning("Executing %s took %.3f seconds", step, took_s)
+            # An exception's traceback leads to this frame: its locals would close a cycle.
+            self._current_handle = None
+            del handle, callback
+
+    def _callback_failed(self, handle: AnyHandle, error: BaseException) -> None:
+        """As `Handle._run` reports it."""
+        context = {
+            "message": f"Exception in callback {label_of(handle._callback)}",
+            "exception": error,
+            "handle": handle,
+        }
+        if handle._source_traceback:
+            context["source_traceback"] = handle._source_traceback
+        self.call_exception_handler(context)
+
+    def _note_end(self, actor: Actor, task: Any) -> None:
+        actor.ended = True
+        if task.cancelled():
+            outcome = "cancelled"
+        elif (error := task._exception) is not None:
+            outcome = f"raised {encode(error)}"
+        else:
+            outcome = f"returned {encode(task._result)}"
+        kernel = self.kernel
+        kernel.trace.note(f"@{self._clock.ns}", actor.name, outcome)
+        if kernel.trace.detail:
+            kernel.keep("ended", outcome, None)
+
+    def _keep_step(self, actor: Actor, callback: Any) -> None:
+        if actor is self.kernel.callbacks:
+            self.kernel.keep("callback", label_of(callback), None)
+        else:
+            self.kernel.keep("resumes", "", place_of_task(callback.__self__))
+
+    # Waiting
+
+    def _collect_due_timers(self) -> None:
+        timers, ready = self._alarms, self._ready
+        now = self._clock.ns
+        before = len(ready)
+        while timers and timers[0][0] <= now:
+            handle = _heappop(timers)[2]
+            handle._scheduled = False
+            if handle._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                ready.append(handle)
+        if len(ready) > before and len(ready) > 1:
+            self.kernel.overlaps += 1
+
+    def _drop_cancelled_timers(self) -> None:
+        timers = self._alarms
+        if (
+            self._timer_cancelled_count > CANCELLED_ALARMS_MIN
+            and self._timer_cancelled_count * 2 > len(timers)
+        ):
+            for entry in timers:
+                if entry[2]._cancelled:
+                    entry[2]._scheduled = False
+            timers[:] = [entry for entry in timers if not entry[2]._cancelled]
+            heapq.heapify(timers)
+            self._timer_cancelled_count = 0
+        while timers and timers[0][2]._cancelled:
+            _heappop(timers)[2]._scheduled = False
+            self._timer_cancelled_count -= 1
+
+    def _wait(self) -> None:
+        """Nothing is ready. Wake who waits for that; else let time pass; else it is a deadlock."""
+        kernel = self.kernel
+        timers = self._alarms
+        if self._timer_cancelled_count:
+            self._drop_cancelled_timers()
+        if kernel.settlers:
+            if kernel.scheduler is not None and kernel.scheduler.release_held():
+                return  # who is held is not done at this instant
+            if self._wake_one(kernel.settlers):
+                return
+        if kernel.scheduler is not None and kernel.scheduler.size and self._hold_too_long():
+            return
+        if timers and timers[0][0] < _NEVER_NS:
+            when_ns = timers[0][0]
+            if kernel.idlers and when_ns > kernel.idlers[0][1]:
+                self._give_up_on_rest()
+                return
+            if len(timers) > 1 and timers[1][0] - when_ns < _CLOSE_NS:
+                kernel.overlaps += 1
+            kernel.jump_to(when_ns)
+            self._collect_due_timers()
+        elif kernel.idlers:
+            idler, _ = kernel.idlers.popleft()
+            if not idler.done():
+                idler.set_result(None)
+        else:
+            self._deadlock()
+
+    def _hold_too_long(self) -> bool:
+        """Only held tasks are ready. True if one had to be released rather than let time pass."""
+        scheduler, timers = self.kernel.scheduler, self._alarms
+        assert scheduler is not None, "asked for with a scheduler only"
+        since = scheduler.held_since_ns()
+        too_long = since is None or not timers or timers[0][0] - since > HELD_NS_MAX
+        return too_long and scheduler.release_held()
+
+    def _wake_one(self, waiters: deque[asyncio.Future[None]]) -> bool:
+        while waiters:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return True
+        return False
+
+    def _give_up_on_rest(self) -> None:
+        """Someone waits until nothing is scheduled, and waited long enough."""
+        idler, limit_ns = self.kernel.idlers.popleft()
+        if not idler.done():
+            idler.set_exception(
+                LimitExceeded(
+                    f"the world did not come to rest by {limit_ns / NS:g} s: something renews "
+                    "itself for ever. Cancel it, or use world.clock.advance(s), or raise "
+                    "run_until_idle(limit_s=…)."
+                )
+            )
+
+    def _deadlock(self) -> NoReturn:
+        raise deadlock_among(asyncio.all_tasks(self), self.kernel.host)
+
+    # Where asyncio reports what nobody caught
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        if self.kernel.on_background is not None:
+            self.kernel.on_background(context)
+        else:
+            super().default_exception_handler(context)
+
+    # Nothing outside this thread ever wakes a loop of a world.
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _process_events(self, event_list: object) -> None:
+        pass

@@ -1,0 +1,73 @@
+"""Pace: how fast virtual time passes while code runs, and how late a loop is now and then.
+
+Every step and every read of a clock takes a little time. And a loop is late: a rare step takes up
+to some milliseconds (a garbage collection, a page fault, a busy neighbour), so that timers and
+deliveries that lie close together fall into one batch. Both are choices of the tape; the calm
+ones are the smallest, and no slow step.
+
+Never injected here: a slow step so long that a healthy time limit expires by it (`SLOW_NS_MAX`).
+"""
+
+from __future__ import annotations
+
+import random
+
+from foretold.kernel.actors import Actor
+from foretold.kernel.clock import VirtualClock
+from foretold.tape import Slow, Tape
+
+STEP_NS = (1_000, 3_000, 10_000, 40_000)
+READ_NS = (1_000, 2_000, 7_000)
+SLOW_GAP_STEPS = (0, 1_000, 200, 40, 12)
+"""Mean number of steps between two slow ones; 0 means never."""
+SLOW_NS_MAX = 8_000_000
+SLOW_NS_MIN = 20_000
+NEVER = 1 << 62
+
+
+class Pace:
+    """Decides what a step costs on one host."""
+
+    def __init__(self, host: str, tape: Tape, clock: VirtualClock) -> None:
+        self._host = host
+        self._tape = tape
+        self._clock = clock
+        self._generator: random.Random | None = None
+        self._gap = 0
+        self._by_key: dict[tuple[str, int], Slow] = {}
+        if clock.exact or tape.origin == "enumerated":
+            return  # enumerated are the choices of the program, not how fast its steps are
+        drawn = tape.stream("pace", host)
+        clock.step_ns = drawn.pick(STEP_NS, "cost of a step")
+        clock.read_ns = drawn.pick(READ_NS, "cost of reading a clock")
+        if tape.scheduled_by_key:
+            self._by_key = {
+                (s.actor, s.step): s for s in tape.schedule.slows.values() if s.host == host
+            }
+        else:
+            self._gap = drawn.pick(SLOW_GAP_STEPS, "steps between slow ones")
+            self._generator = random.Random(drawn.choose(1 << 32, "which steps are slow"))
+
+    def steps_until_next(self) -> int:
+        """After how many steps `after_step` wants to be asked."""
+        if self._by_key:
+            return 1
+        if self._generator is None or not self._gap:
+            return NEVER
+        return 1 + int(self._generator.random() * 2 * self._gap)
+
+    def after_step(self, actor: Actor) -> int:
+        """By how many nanoseconds the step just made was slow."""
+        if self._by_key:
+            slow = self._by_key.get((actor.name, actor.steps))
+            ns = slow.ns if slow is not None else 0
+        elif self._generator is not None:
+            # Log-uniform: as many slow steps around 50 µs as around 5 ms.
+            spread = (SLOW_NS_MAX / SLOW_NS_MIN) ** self._generator.random()
+            ns = int(SLOW_NS_MIN * spread)
+        else:
+            return 0
+        if ns and self._tape.recording:
+            self._tape.written.add(Slow(self._host, actor.name, actor.steps, ns))
+        self._clock.ns += ns
+        return ns

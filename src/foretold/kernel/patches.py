@@ -1,0 +1,184 @@
+"""All process-wide substitutions together: installed once per campaign, active once per run.
+
+*Installed* means that the builtins lead to us; that takes a fraction of a millisecond. *Active*
+means that a thread of this process lives on a simulated computer; that takes microseconds, so that
+a thousand short runs do not pay for it. A patched function that is called while nothing is active,
+or from a thread that is not of the run, does what the original does.
+
+    with patches.installed():
+        patches.scan_bound_methods()
+        for tape in tapes:
+            with patches.active(computer):
+                ...
+
+There is one world per process at a time, since modules hold state for all threads alike (the global
+`random`, `uuid`, `sys.stdin`). Threads of the same run join it by `enter_thread`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import sys
+from _thread import get_ident
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from foretold.errors import ForetoldError
+from foretold.kernel import clock_patches, entropy_patches, fence, hashes
+from foretold.kernel.computer import Computer, running
+from foretold.kernel.swap import Changes, Swap
+
+
+class Patches:
+    """The substitutions of this process. Use the one object `patches`."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._changes = Changes()
+        self._ssl_done = False
+        self._computer: Computer | None = None
+        self._marks: tuple[int, ...] = ()
+        self._bound: list[Swap] = []
+
+    # --- installed ---------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """Put the substitutions in place; each call needs a `remove`."""
+        if not self._depth:
+            self._changes.apply(*clock_patches.CHANGES, *entropy_patches.CHANGES, *fence.CHANGES)
+            try:
+                self._adopt_ssl()
+                hashes.install()
+            except BaseException:
+                self._undo()
+                raise
+        self._depth += 1
+
+    def remove(self) -> None:
+        """Undo the outermost `install`: each object is as it was before, to the last field."""
+        if not self._depth:
+            raise ForetoldError("remove() without install(): nothing of ours is in place.")
+        if self._depth == 1:
+            self.deactivate()
+            hashes.remove()
+            self._undo()
+            self._marks = self._heap_marks()
+        self._depth -= 1
+
+    def _undo(self) -> None:
+        self._changes.undo()
+        self._ssl_done = False
+
+    def _adopt_ssl(self) -> None:
+        if not self._ssl_done and "_ssl" in sys.modules:
+            self._changes.apply(*entropy_patches.ssl_swaps())
+            self._ssl_done = True
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        self.install()
+        try:
+            yield
+        finally:
+            self.remove()
+
+    def scan_bound_methods(self) -> int:
+        """Catch each `datetime.now` that was bound before `install`; returns how many there were.
+
+        A dataclass with `default_factory=datetime.utcnow` holds such a method. The whole heap is
+        looked at, so it is a step of its own, to be done once, when the program under test is
+        imported and before `gc.freeze()`, which hides objects from the search. What is found is
+        kept alive until `remove`.
+        """
+        if not self._depth:
+            raise ForetoldError("scan_bound_methods() needs install() first.")
+        found = clock_patches.find_bound_methods()
+        self._changes.apply(*found)
+        return len(found)
+
+    def catch_bound_methods(self) -> None:
+        """As `scan_bound_methods`, but looks only at what can be new since the last time.
+
+        For those who install for a single run: a scan of a large heap costs more than a short run.
+        Objects made since then are young, unless the collector has promoted them or modules were
+        imported; then everything is looked at again.
+        """
+        if self._heap_marks() == self._marks:
+            known = {id(swap.function) for swap in self._bound}
+            young = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
+            self._bound += clock_patches.find_bound_methods(young)
+        else:
+            self._bound = clock_patches.find_bound_methods()
+        self._changes.apply(*self._bound)
+
+    def _heap_marks(self) -> tuple[int, ...]:
+        """Changes whenever young objects may have become old ones."""
+        _, middle, old = gc.get_stats()
+        return len(sys.modules), middle["collections"], old["collections"]
+
+    # --- active ------------------------------------------------------------------------------
+
+    def activate(self, computer: Computer) -> None:
+        """From here on, this thread lives on `computer`."""
+        if not self._depth:
+            raise ForetoldError("activate() needs install() first.")
+        if self._computer is not None:
+            raise ForetoldError(
+                "a run is already active in this process: end it first. Simulations do not nest;"
+                " start another host in the same world instead: world.host(name).start(main)"
+            )
+        self._adopt_ssl()
+        hashes.begin_run()
+        entropy_patches.begin_run(computer)
+        fence.begin_run()
+        self._computer = running[get_ident()] = computer
+
+    def deactivate(self) -> None:
+        """Back to the real world, for all threads of the run; no harm if nothing is active."""
+        if self._computer is not None:
+            self._computer = None
+            running.clear()
+            fence.end_run()
+            entropy_patches.end_run()
+
+    @contextmanager
+    def active(self, computer: Computer) -> Iterator[None]:
+        self.activate(computer)
+        try:
+            yield
+        finally:
+            self.deactivate()
+
+    # --- threads of the run ------------------------------------------------------------------
+
+    def enter_thread(self) -> None:
+        """Make the calling thread one of the active run."""
+        if self._computer is None:
+            raise ForetoldError("enter_thread() needs an active run.")
+        running[get_ident()] = self._computer
+
+    def leave_thread(self) -> None:
+        """The calling thread lives in the real world again."""
+        running.pop(get_ident(), None)
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """The calling thread lives in the real world for a while: fence, clock and entropy."""
+        computer = running.pop(get_ident(), None)
+        try:
+            yield
+        finally:
+            if computer is not None and self._computer is not None:
+                running[get_ident()] = computer
+
+
+patches: Final = Patches()
+
+
+@atexit.register
+def _remove_all() -> None:
+    # Modules lose their globals while the interpreter ends; no builtin may lead into ours then.
+    while patches._depth:
+        patches.remove()

@@ -1,0 +1,48 @@
+"""Writes any schedule down as holds.
+
+Calm order is: of the steps that may run, the one that arrived first. Whenever a scheduler takes a
+later one, all that arrived before it are *overtaken*. For each step that was overtaken we write
+one sentence: hold it until its **last** overtaker has run.
+
+Why that is exact. Replay runs the first arrival that is not held. Consider the moment at which the
+original run picked step e. Everything that had arrived before e was overtaken by e, so its last
+overtaker is e or something later: it is still held. And e itself is not held: its last overtaker,
+if any, has run. So replay picks e too, and by induction the whole run is the same.
+
+The last overtaker of a step that arrived as number s is the latest pick with an arrival number
+above s. Of all picks only those matter that no later pick with a higher number outdoes; they form
+a stack with falling numbers, so one bisection finds it: O(log n) a step.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from foretold.kernel.actors import Actor
+from foretold.tape import Hold, Schedule
+
+
+class HoldRecorder:
+    """Watches the picks of one host and writes holds into a schedule."""
+
+    def __init__(self, host: str, schedule: Schedule) -> None:
+        self._host = host
+        self._schedule = schedule
+        self._arrivals_negated: list[int] = []
+        self._picks: list[tuple[str, int]] = []
+
+    def picked(self, arrival: int, actor: Actor, *, can_be_held: bool) -> None:
+        """`actor` is about to make its step number `actor.steps`."""
+        numbers = self._arrivals_negated
+        if can_be_held:
+            above = bisect_left(numbers, -arrival)
+            if above:
+                until_actor, until_step = self._picks[above - 1]
+                self._schedule.add(
+                    Hold(self._host, actor.name, actor.steps, until_actor, until_step)
+                )
+        while numbers and -numbers[-1] < arrival:
+            numbers.pop()
+            self._picks.pop()
+        numbers.append(-arrival)
+        self._picks.append((actor.name, actor.steps))

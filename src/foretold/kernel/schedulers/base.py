@@ -1,0 +1,46 @@
+"""What every scheduler has in common."""
+
+from __future__ import annotations
+
+import random
+
+from foretold.kernel.handles import AnyHandle
+
+
+class Scheduler:
+    """A pool of ready tasks and a way to pick from it."""
+
+    takes_singles = False
+    """True if the loop need not ask when there is one candidate alone."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self.generator = generator
+        self.size = 0
+        """How many tasks are in the pool, held ones included."""
+        self.decisions = 0
+        """How often there was more than one candidate."""
+        self.broken_holds = 0
+        """Holds that had to be ended before what they waited for had happened."""
+
+    def add(self, handle: AnyHandle) -> None:
+        """A task has become ready."""
+        raise NotImplementedError
+
+    def pick(self, callback: AnyHandle | None) -> AnyHandle | None:
+        """The next to run: one of the pool, or `callback`; None if all in the pool are held."""
+        raise NotImplementedError
+
+    def drain(self) -> list[AnyHandle]:
+        """Give up the whole pool, in the order of arrival."""
+        taken = []
+        while self.size and (handle := self.pick(None)) is not None:
+            taken.append(handle)
+        return sorted(taken, key=lambda handle: handle.arrival)
+
+    def release_held(self) -> bool:
+        """Nothing else can run: let the longest held go. False if none was held."""
+        return False
+
+    def held_since_ns(self) -> int | None:
+        """When the longest held began to wait, or None."""
+        return None

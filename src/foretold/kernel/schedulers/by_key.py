@@ -1,0 +1,121 @@
+"""Replay: first come first served, except for the holds that a tape names.
+
+A hold ends when the step it waits for has been made, when that actor has ended, or when nothing
+else can run; it may outlast a jump of virtual time, but not by more than `HELD_NS_MAX`, because a
+task that stands still for long would time out, and that would be our doing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+
+from foretold.kernel.actors import Actor, Register
+from foretold.kernel.handles import AnyHandle
+from foretold.kernel.schedulers.base import Scheduler
+from foretold.tape import CALLBACKS, ENDED, Hold
+
+HELD_NS_MAX = 1_000_000_000
+HELD_PICKS_MAX = 100_000
+
+
+class KeyedScheduler(Scheduler):
+    """Calm order with named holds."""
+
+    def __init__(
+        self,
+        holds: dict[tuple[str, int], Hold],
+        register: Register,
+        callbacks: Actor,
+        *,
+        recorded: bool = False,
+    ) -> None:
+        super().__init__(random.Random(0))  # never drawn from
+        self._recorded = recorded
+        """A recording is repeated as it was, however long somebody waited in it."""
+        self._holds = holds
+        self._register = register
+        self._callbacks = callbacks
+        self._queue: list[tuple[int, AnyHandle]] = []
+        self._held: dict[int, tuple[Hold, AnyHandle, int]] = {}
+        self._waiting_for: dict[str, list[tuple[float, int]]] = {}
+        """By actor: heaps of (step that is waited for, arrival of who waits)."""
+        self._last_picked = ""
+        self._picks = 0
+        self.used: set[tuple[str, int]] = set()
+        """The holds that really held somebody."""
+
+    def add(self, handle: AnyHandle) -> None:
+        self.size += 1
+        key = (handle.actor.name, handle.actor.steps + 1)
+        hold = self._holds.get(key)
+        if hold is None or self._over(hold):
+            heapq.heappush(self._queue, (handle.arrival, handle))
+            return
+        self.used.add(key)
+        self._held[handle.arrival] = (hold, handle, self._picks)
+        until_step = math.inf if hold.until_step == ENDED else hold.until_step
+        waiting = self._waiting_for.setdefault(hold.until_actor, [])
+        heapq.heappush(waiting, (until_step, handle.arrival))
+
+    def _over(self, hold: Hold) -> bool:
+        if hold.until_actor == CALLBACKS:
+            return self._callbacks.steps >= hold.until_step
+        other = self._register.by_name.get(hold.until_actor)
+        if other is None:
+            return False
+        if other.ended:
+            return True
+        return hold.until_step != ENDED and other.steps >= hold.until_step
+
+    def pick(self, callback: AnyHandle | None) -> AnyHandle | None:
+        if self.size + (callback is not None) > 1:
+            self.decisions += 1
+        self._picks += 1
+        if self._held:
+            self._release_what_is_over()
+        if not self._queue:
+            self._last_picked = CALLBACKS
+            return callback
+        self.size -= 1
+        handle = heapq.heappop(self._queue)[1]
+        self._last_picked = handle.actor.name
+        return handle
+
+    def _release_what_is_over(self) -> None:
+        # Only the last step can have ended a hold, so only those who wait for its actor are asked.
+        waiting = self._waiting_for.get(self._last_picked)
+        while waiting:
+            arrival = waiting[0][1]
+            if arrival in self._held:
+                if not self._over(self._held[arrival][0]):
+                    break
+                self._release(arrival)
+            heapq.heappop(waiting)
+        if self._picks % 1_000 == 0 and not self._recorded:
+            for arrival, (_, _, since) in list(self._held.items()):
+                if self._picks - since > HELD_PICKS_MAX:
+                    self.broken_holds += 1
+                    self._release(arrival)
+
+    def _release(self, arrival: int) -> None:
+        handle = self._held.pop(arrival)[1]
+        heapq.heappush(self._queue, (arrival, handle))
+
+    def drain(self) -> list[AnyHandle]:
+        for arrival in list(self._held):
+            self._release(arrival)
+        return super().drain()
+
+    def release_held(self) -> bool:
+        if not self._held:
+            return False
+        self.broken_holds += 1
+        self._release(next(iter(self._held)))
+        return True
+
+    def held_since_ns(self) -> int | None:
+        if not self._held:
+            return None
+        return next(iter(self._held.values()))[1].held_since_ns

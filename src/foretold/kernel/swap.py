@@ -1,0 +1,454 @@
+"""Change what a builtin does, for all who hold it, and change it back exactly.
+
+A program under test reads the clock through whatever name it likes: `time.time()`, or a `time` that
+it imported long before the run, or one that a library keeps in a list. Replacing the entry of a
+module misses the second and the third. So the *function object* is changed, not the names that lead
+to it: three fields of its C structure are pointed at a Python callable.
+
+    m_ml        a method definition of our own, of the same name and doc, whose C function is
+                CPython's own `PyObject_Vectorcall`
+    m_self      the callable: exactly what `PyObject_Vectorcall` expects as its first argument
+    vectorcall  the entry point that fits the new definition's flags, taken from another builtin
+
+No compiled code and no ctypes callback takes part in a call (an exception inside a ctypes callback
+is lost, or kills the process); so errors, keywords and Ctrl-C pass as through any Python function.
+
+Methods of C types have no object of their own that one could change. Their entry in the type is
+replaced, for which a type that calls itself immutable is unlocked for one assignment.
+
+All this relies on the layout of CPython's structures. The layout is verified when this module is
+imported, and a Python on which it was never tried is refused, with a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import struct
+import sys
+import sysconfig
+from collections.abc import Callable
+from types import BuiltinFunctionType, ModuleType
+from typing import Any, Final, TypeVar
+
+from foretold.errors import ForetoldError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TESTED: Final = ((3, 11), (3, 12), (3, 13))
+
+_METH_KEYWORDS = 0x0002
+_METH_NOARGS = 0x0004
+_METH_FASTCALL = 0x0080
+_METH_METHOD = 0x0200
+_TP_STATIC_BUILTIN = 1 << 1  # 3.12 and later: the type's dict is kept by the interpreter
+_TP_IMMUTABLE = 1 << 8
+_MISSING: Final = object()
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("ml_name", ctypes.c_void_p),
+        ("ml_meth", ctypes.c_void_p),
+        ("ml_flags", ctypes.c_int),
+        ("ml_doc", ctypes.c_void_p),
+    )
+
+
+class _Function(ctypes.Structure):
+    """CPython's PyCFunctionObject: a builtin function, or a builtin method bound to its object."""
+
+    _fields_ = (
+        ("ob_refcnt", ctypes.c_ssize_t),
+        ("ob_type", ctypes.c_void_p),
+        ("m_ml", ctypes.c_void_p),
+        ("m_self", ctypes.c_void_p),
+        ("m_module", ctypes.c_void_p),
+        ("m_weakreflist", ctypes.c_void_p),
+        ("vectorcall", ctypes.c_void_p),
+    )
+
+
+_SLOTS_BEFORE_FLAGS = (
+    "getattr setattr as_async repr as_number as_sequence as_mapping"
+    " hash call str getattro setattro as_buffer"
+)
+_SLOTS_AFTER_FLAGS = (
+    "doc traverse clear richcompare weaklistoffset iter iternext methods members getset"
+    " base dict descr_get descr_set dictoffset init alloc new"
+)
+
+
+class _Type(ctypes.Structure):
+    """CPython's PyTypeObject, as far as `tp_new`."""
+
+    _fields_ = (
+        ("ob_refcnt", ctypes.c_ssize_t),
+        ("ob_type", ctypes.c_void_p),
+        ("ob_size", ctypes.c_ssize_t),
+        ("tp_name", ctypes.c_void_p),
+        ("tp_basicsize", ctypes.c_ssize_t),
+        ("tp_itemsize", ctypes.c_ssize_t),
+        ("tp_dealloc", ctypes.c_void_p),
+        ("tp_vectorcall_offset", ctypes.c_ssize_t),
+        *((f"tp_{slot}", ctypes.c_void_p) for slot in _SLOTS_BEFORE_FLAGS.split()),
+        ("tp_flags", ctypes.c_ulong),
+        *((f"tp_{slot}", ctypes.c_void_p) for slot in _SLOTS_AFTER_FLAGS.split()),
+    )
+
+
+def refusal(
+    implementation: str = sys.implementation.name,
+    version: tuple[int, ...] = sys.version_info[:3],
+    free_threaded: bool = bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    debug_heap: bool = hasattr(sys, "getobjects"),
+    pointer_bytes: int = struct.calcsize("P"),
+    system: str = sys.platform,
+) -> str | None:
+    """Why builtins cannot be swapped on such a Python, or None if they can."""
+    tested = ", ".join(f"{major}.{minor}" for major, minor in TESTED)
+    if implementation != "cpython":
+        found = f"this is {implementation}"
+    elif free_threaded:
+        found = "this is a free-threaded build"
+    elif debug_heap:
+        found = "this is a build with Py_TRACE_REFS"
+    elif tuple(version[:2]) not in TESTED:
+        found = f"this is {'.'.join(map(str, version))}"
+    elif system != "linux":
+        found = f"this is {system}"
+    elif pointer_bytes != 8:
+        found = f"this is a {8 * pointer_bytes}-bit build"
+    else:
+        return None
+    return (
+        f"foretold replaces the clock inside CPython's own structures, which was tried on 64-bit"
+        f" CPython {tested} with the GIL, on Linux; {found}. Run it with one of those."
+    )
+
+
+def _view(function: Callable[..., Any]) -> Any:
+    return _Function.from_address(id(function))
+
+
+def _definition(function: Callable[..., Any]) -> Any:
+    return _MethodDef.from_address(_view(function).m_ml)
+
+
+def _layout_error() -> str | None:
+    """The first field that does not hold what it must; only reads, and only known objects."""
+    view, definition = _view(sorted), _definition(sorted)
+    kind = _Type.from_address(id(BuiltinFunctionType))
+    checks = {
+        "ob_type": view.ob_type == id(BuiltinFunctionType),
+        "m_self": view.m_self == id(sorted.__self__),  # type: ignore[attr-defined]  # typeshed has a plain function
+        "m_module": view.m_module == id(sorted.__module__),
+        "ml_name": ctypes.string_at(definition.ml_name) == b"sorted",
+        "ml_flags": definition.ml_flags == _METH_FASTCALL | _METH_KEYWORDS,
+        "ml_flags of globals": _definition(globals).ml_flags == _METH_NOARGS,
+        "tp_basicsize": kind.tp_basicsize == BuiltinFunctionType.__basicsize__,
+        "tp_vectorcall_offset": kind.tp_vectorcall_offset == _Function.vectorcall.offset,
+        "tp_flags": kind.tp_flags == BuiltinFunctionType.__flags__,
+        "tp_hash": kind.tp_hash != _Type.from_address(id(int)).tp_hash,
+        "tp_base": _Type.from_address(id(bool)).tp_base == id(int),
+        "tp_new": kind.tp_new is None and _Type.from_address(id(int)).tp_new is not None,
+    }
+    return next((field for field, holds in checks.items() if not holds), None)
+
+
+def _check_platform() -> None:
+    reason = refusal()
+    if reason is not None:
+        raise ForetoldError(reason)
+    field = _layout_error()
+    if field is not None:
+        raise ForetoldError(
+            f"this build of CPython {sys.version.split()[0]} lays out its objects in another way"
+            f" than the official ones ({field} is not where it should be), so that foretold cannot"
+            " replace the clock in it. Run it with a build from python.org or your distribution."
+        )
+
+
+_check_platform()
+
+_api = ctypes.PyDLL(None)  # not ctypes.pythonapi: its argument types are shared by all who use it
+_api.PyCFunction_NewEx.restype = ctypes.py_object
+_api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object]
+_api.PyType_Modified.restype = None
+_api.PyType_Modified.argtypes = [ctypes.py_object]
+_api.Py_IncRef.restype = _api.Py_DecRef.restype = None
+_api.Py_IncRef.argtypes = _api.Py_DecRef.argtypes = [ctypes.py_object]
+
+_NATIVE_CALL: Final = ctypes.cast(_api.PyObject_Vectorcall, ctypes.c_void_p).value
+_ENTRY_POINT: Final = _view(sorted).vectorcall
+
+
+class StandIn(ModuleType):
+    """What a swapped builtin is bound to; each has a subclass of its own with a `__call__`.
+
+    It is a module because builtins are bound to their module: the builtin keeps its repr (one with
+    an address in it would differ from run to run), its qualified name, and can be pickled.
+    """
+
+
+def is_swapped(function: Callable[..., Any]) -> bool:
+    """Whether the builtin is at present something other than what CPython made it."""
+    return isinstance(getattr(function, "__self__", None), StandIn)
+
+
+def _check_swappable(function: object) -> None:
+    if type(function) is not BuiltinFunctionType:
+        raise ForetoldError(
+            f"only builtin functions can be swapped, not {function!r};"
+            " use `Setting` for the attribute of a class."
+        )
+    if _definition(function).ml_flags & _METH_METHOD:
+        raise ForetoldError(f"{function!r} needs its defining class (METH_METHOD): not supported.")
+
+
+def copy_of(function: F) -> F:
+    """An independent builtin that does what this one does now, and will go on doing so."""
+    _check_swappable(function)
+    if is_swapped(function):
+        raise ForetoldError(f"{function!r} is swapped: a copy of it would not be the real one.")
+    view = _view(function)
+    copy: F = _api.PyCFunction_NewEx(view.m_ml, view.m_self, function.__module__)
+    return copy
+
+
+_definitions: Final[dict[int, int]] = {}
+
+
+def _definition_like(address: int) -> int:
+    """Where a definition lies that has the name and doc of that at `address`, and calls `m_self`.
+
+    It is never freed: a builtin that is still swapped while the interpreter ends reads it as its
+    last act. There is one for each definition of CPython's, however often it is swapped.
+    """
+    if address not in _definitions:
+        before = _MethodDef.from_address(address)
+        flags = _METH_FASTCALL | _METH_KEYWORDS
+        definition = _MethodDef(before.ml_name, _NATIVE_CALL, flags, before.ml_doc)
+        _api.Py_IncRef(definition)
+        _definitions[address] = ctypes.addressof(definition)
+        _definitions[_definitions[address]] = _definitions[address]
+    return _definitions[address]
+
+
+# --- the hash of builtins --------------------------------------------------------------------
+
+# A builtin hashes by m_self and its C function, which are just what a swap changes; it would no
+# longer be found in `os.supports_fd`, or in whatever table someone keeps of functions. So while
+# anything is swapped, all builtins hash by a function of ours that remembers the former values.
+_hashes: Final[dict[int, int]] = {}
+
+
+class _HashesInPython:
+    """Its slot is the C function that calls a `__hash__` written in Python."""
+
+    def __hash__(self) -> int:
+        return 0
+
+
+_real_hash: Final = BuiltinFunctionType.__dict__["__hash__"]
+_REAL_HASH_SLOT: Final = _Type.from_address(id(BuiltinFunctionType)).tp_hash
+_PYTHON_HASH_SLOT: Final = _Type.from_address(id(_HashesInPython)).tp_hash
+
+
+def _hash_of_builtin(self: BuiltinFunctionType) -> int:
+    kept = _hashes.get(id(self))
+    return _real_hash(self) if kept is None else kept
+
+
+def _set_hash_of_builtins(method: Callable[..., int], slot: int) -> None:
+    (namespace,) = gc.get_referents(BuiltinFunctionType.__dict__)
+    namespace["__hash__"], _Type.from_address(id(BuiltinFunctionType)).tp_hash = method, slot
+    _api.PyType_Modified(BuiltinFunctionType)
+
+
+def _keep_hash(function: Callable[..., Any]) -> None:
+    if not _hashes:
+        _set_hash_of_builtins(_hash_of_builtin, _PYTHON_HASH_SLOT)
+    _hashes[id(function)] = hash(function)
+
+
+def _release_hash(function: Callable[..., Any]) -> None:
+    if is_swapped(function):
+        return  # by another swap, below the one that was undone
+    del _hashes[id(function)]
+    if not _hashes:
+        _set_hash_of_builtins(_real_hash, _REAL_HASH_SLOT)
+
+
+# --- functions -------------------------------------------------------------------------------
+
+
+class Swap:
+    """One builtin function that can be made to do something else. It is swapped by `apply`.
+
+    Swaps of one builtin may be stacked; they are undone in reverse order.
+    """
+
+    __slots__ = ("_after", "_before", "_stand_in", "_view", "function", "replacement")
+
+    def __init__(self, function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+        _check_swappable(function)
+        self.function = function
+        self.replacement = replacement
+        self._view = _view(function)
+        self._before: tuple[int | None, ...] | None = None
+        # A static method costs less than a method here: no first argument has to be put in front.
+        kind = type(StandIn.__name__, (StandIn,), {"__call__": staticmethod(replacement)})
+        self._stand_in = kind(function.__module__ or function.__name__)
+        self._after = (_definition_like(self._view.m_ml), id(self._stand_in), _ENTRY_POINT)
+
+    def _fields(self) -> tuple[int | None, ...]:
+        return self._view.m_ml, self._view.m_self, self._view.vectorcall
+
+    def _write(self, fields: tuple[int | None, ...]) -> None:
+        # One line without a call: no other thread, signal or trace function can come in between.
+        self._view.m_ml, self._view.m_self, self._view.vectorcall = fields
+
+    def apply(self) -> None:
+        if self._before is not None:
+            raise ForetoldError(f"{self.function!r} is already swapped by this very swap.")
+        before = self._fields()
+        _keep_hash(self.function)
+        # The function owns what m_self points to; the garbage collector counts on it.
+        _api.Py_IncRef(self._stand_in)
+        self._write(self._after)
+        self._before = before
+
+    def undo(self) -> None:
+        if self._before is None:
+            return
+        if self._fields() != self._after:
+            raise ForetoldError(
+                f"{self.function!r} was swapped again since: undo that first, then this."
+            )
+        self._write(self._before)
+        self._before = None
+        _release_hash(self.function)
+        _api.Py_DecRef(self._stand_in)
+
+
+# --- attributes of classes -------------------------------------------------------------------
+
+
+def _set_in_dict(owner: type, name: str, value: object) -> None:
+    """Change a type whose dict the interpreter keeps elsewhere; slots are not recomputed."""
+    if name.startswith("__"):
+        raise ForetoldError(f"{owner.__name__}.{name} is a slot of a static type: not supported.")
+    (namespace,) = gc.get_referents(owner.__dict__)
+    if value is _MISSING:
+        del namespace[name]
+    else:
+        namespace[name] = value
+    _api.PyType_Modified(owner)
+
+
+def _set_attribute(owner: type, name: str, value: object) -> None:
+    """`owner.name = value`, or `del owner.name`, also where the type says that it is immutable.
+
+    CPython's own assignment recomputes the slots of the type and of all its subclasses, so a
+    `__hash__` or `__init__` set here is the one that C code calls, in subclasses made earlier too.
+    """
+    if owner.__flags__ & _TP_STATIC_BUILTIN:
+        _set_in_dict(owner, name, value)
+        return
+    head = _Type.from_address(id(owner))
+    locked = owner.__flags__ & _TP_IMMUTABLE
+    head.tp_flags &= ~_TP_IMMUTABLE
+    try:
+        if value is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+    finally:
+        head.tp_flags |= locked
+
+
+class Setting:
+    """One attribute of a class, Python's or C's, that can be made another one by `apply`."""
+
+    __slots__ = ("_applied", "_before", "name", "owner", "value")
+
+    def __init__(self, owner: type, name: str, value: object) -> None:
+        self.owner = owner
+        self.name = name
+        self.value = value
+        self._before: object = _MISSING
+        self._applied = False
+
+    def apply(self) -> None:
+        if self._applied:
+            raise ForetoldError(f"{self.owner.__name__}.{self.name} is already set by this.")
+        self._before = self.owner.__dict__.get(self.name, _MISSING)
+        _set_attribute(self.owner, self.name, self.value)
+        self._applied = True
+
+    def undo(self) -> None:
+        if not self._applied:
+            return
+        if self.owner.__dict__.get(self.name) is not self.value:
+            raise ForetoldError(
+                f"{self.owner.__name__}.{self.name} was set again since: undo that first."
+            )
+        _set_attribute(self.owner, self.name, self._before)
+        self._applied = False
+
+
+class Changes:
+    """Swaps and settings that are applied together, all or none, and undone in reverse order."""
+
+    __slots__ = ("_applied",)
+
+    def __init__(self) -> None:
+        self._applied: list[Swap | Setting] = []
+
+    def apply(self, *changes: Swap | Setting) -> None:
+        try:
+            for change in changes:
+                change.apply()
+                self._applied.append(change)
+        except BaseException:
+            self.undo()
+            raise
+
+    def __bool__(self) -> bool:
+        return bool(self._applied)
+
+    def undo(self) -> None:
+        while self._applied:
+            self._applied[-1].undo()
+            self._applied.pop()
+
+
+def init_slot(owner: type) -> int | None:
+    """The C function that initialises instances of the class."""
+    address: int | None = _Type.from_address(id(owner)).tp_init
+    return address
+
+
+def set_init_slot(owner: type, address: int | None) -> None:
+    """Give a class back the C function that it had, past the `__init__` set on its base."""
+    _Type.from_address(id(owner)).tp_init = address
+
+
+def _check_mechanism() -> None:
+    """Swap a private copy of a harmless builtin, call it in each way, and look at what is left."""
+    victim: Callable[..., Any] = copy_of(divmod)
+    swap = Swap(victim, lambda *args, **names: (args, names))
+    before = swap._fields()
+    swap.apply()
+    try:
+        works = victim(1, 2) == ((1, 2), {}) and victim(1, b=2) == ((1,), {"b": 2})
+    finally:
+        swap.undo()
+    if not works or swap._fields() != before or victim(7, 2) != (3, 1):
+        raise ForetoldError(f"builtins cannot be swapped on {sys.version}: the self-check failed.")
+
+
+_check_mechanism()

@@ -1,0 +1,92 @@
+"""Where tasks wait, and for what: for deadlocks, stories and reports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sysconfig
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from foretold.errors import Deadlock
+from foretold.trace import Place
+
+_STDLIB = sysconfig.get_paths()["stdlib"]
+_SITE = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_FRAMES_MAX = 200
+
+
+def await_chain(coro: Any) -> list[Place]:
+    """The lines at which a suspended coroutine waits, the outermost first."""
+    places: list[Place] = []
+    while coro is not None and len(places) < _FRAMES_MAX:
+        frame = _frame_of(coro)
+        if frame is not None:
+            code = frame.f_code
+            places.append(Place(code.co_filename, frame.f_lineno, code.co_qualname))
+        coro = _awaited_by(coro)
+    return places
+
+
+def _frame_of(coro: Any) -> types.FrameType | None:
+    for name in ("cr_frame", "gi_frame", "ag_frame"):
+        frame = getattr(coro, name, None)
+        if isinstance(frame, types.FrameType):
+            return frame
+    return None
+
+
+def _awaited_by(coro: Any) -> Any:
+    for name in ("cr_await", "gi_yieldfrom", "ag_await"):
+        inner = getattr(coro, name, None)
+        if inner is not None:
+            return inner
+    return None
+
+
+def is_library(file: str) -> bool:
+    """True for files that the user did not write: the standard library, packages, ourselves."""
+    return file.startswith(("<", _OURS, _STDLIB, *_SITE))
+
+
+def users_place(places: list[Place]) -> Place | None:
+    """The innermost line of the user's own; else the innermost of all."""
+    for place in reversed(places):
+        if not is_library(place.file):
+            return place
+    return places[-1] if places else None
+
+
+def place_of_task(task: asyncio.Task[Any]) -> Place | None:
+    """The user's line at which a task waits."""
+    return users_place(await_chain(task.get_coro()))
+
+
+def describe_wait(task: asyncio.Task[Any]) -> str:
+    """What a task waits for, in words."""
+    places = await_chain(task.get_coro())
+    inner = places[-1] if places else None
+    waiter = getattr(task, "_fut_waiter", None)
+    if inner is not None and is_library(inner.file):
+        module = os.path.splitext(os.path.basename(inner.file))[0]
+        return f"{inner.function}() in {module}"
+    if isinstance(waiter, asyncio.Task):
+        return f"the task {waiter.get_name()}"
+    if waiter is not None:
+        return "a future that nothing resolves"
+    return "its first step" if inner is None else "its next step"
+
+
+def deadlock_among(tasks: Iterable[asyncio.Task[Any]], host: str) -> Deadlock:
+    """The error for a host on which nothing can ever run again."""
+    lines = []
+    for task in sorted(tasks, key=hash):
+        place = place_of_task(task)
+        where = str(place) if place else "an unknown line"
+        lines.append(f"  {task.get_name()} waits at {where} for {describe_wait(task)}")
+    listed = "\n".join(lines) or "  (no task is left; main waits for a future)"
+    return Deadlock(
+        f"nothing can run and nothing is scheduled, yet {host} is not done. Waiting:\n{listed}"
+    )

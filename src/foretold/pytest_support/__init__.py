@@ -1,0 +1,23 @@
+"""L6: `@foretold.simulate`, and what the pytest plugin does once a test needs it.
+
+The plugin's shell (`_foretold_pytest`) is loaded by pytest wherever foretold is installed, and
+imports nothing of this until a simulated test is about to run.
+
+    simulate.py    the decorator, and what a direct call does
+    simulation.py  what was decorated: the function, its settings, its signature
+    trial.py       one test: yesterday's failures first, then the search
+    item.py        the trial of a pytest item: seed, options, output
+    fixtures.py    what fixtures hand over, and why that is worth a warning
+    replayer.py    a tape replayed by a fresh pytest process
+    seeds.py       where seeds come from
+    tidy.py        the traceback as the user should see it
+    summary.py     what stands at the end of a pytest run
+    child.py       pytest in a child process, for the command `foretold`
+
+Nothing here imports pytest when it is imported itself: `foretold.simulate` works without it.
+"""
+
+from foretold.pytest_support.fixtures import ForetoldWarning
+from foretold.pytest_support.simulate import simulate
+
+__all__ = ["ForetoldWarning", "simulate"]

@@ -1,0 +1,93 @@
+"""pytest in a child process, for the command line: its exit code turned into one of ours.
+
+The command `foretold` leaves tests to pytest, which alone knows how to find them and what their
+fixtures are. What came of them it learns from the plugin, in the file named by FORETOLD_RECORD.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from foretold.errors import UsageError
+from foretold.search.store import FOLDER
+
+HELD, VIOLATED, USAGE, VACUOUS, INTERRUPTED = 0, 1, 2, 4, 130
+_PLUGIN = "_foretold_pytest"
+
+
+def explore(target: str, *, runs: int | None, seed: int | None, as_json: bool) -> int:
+    """Search with the tests that `target` names. Returns an exit code of ours."""
+    options = [] if runs is None else [f"--foretold-runs={runs}"]
+    options += [] if seed is None else [f"--foretold-seed={seed}"]
+    code, record = _pytest(target, options, to_stderr=as_json)
+    if as_json:
+        words = {HELD: "held", VIOLATED: "violated", VACUOUS: "vacuous"}
+        verdict = words.get(code, "error")
+        data = {"target": target, "verdict": verdict, "exit_code": code, **record}
+        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+    return code
+
+
+def replay_seed(target: str, seed: int) -> int:
+    """The one run with this seed."""
+    return _pytest(target, [f"--foretold-run-seed={seed}"])[0]
+
+
+def replay_file(tape: str, target: str) -> int:
+    """A tape on the test it was recorded for."""
+    options = [f"--foretold-replay={Path(tape).resolve()}"]
+    return _pytest(_from_here(target, tape), options)[0]
+
+
+def _from_here(target: str, tape: str) -> str:
+    """Node ids are relative to the project: where the folder lies in which the tape is kept."""
+    file, colons, test = target.partition("::")
+    for folder in Path(tape).resolve().parents:
+        if folder.name == FOLDER and not Path(file).exists() and (folder.parent / file).exists():
+            return f"{folder.parent / file}{colons}{test}"
+    return target
+
+
+def _pytest(
+    target: str, options: list[str], *, to_stderr: bool = False
+) -> tuple[int, dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="foretold-") as folder:
+        record = Path(folder, "record.json")
+        command = [sys.executable, "-m", "pytest", *plugin_arguments(), target, *options]
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, "FORETOLD_RECORD": str(record)},
+            stdout=sys.stderr if to_stderr else None,
+        )
+        code = _wait(process)
+        seen = json.loads(record.read_text("utf-8")) if record.exists() else {"tests": []}
+    return _code_of(code, seen["tests"], target), seen
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait()  # Ctrl-C reaches the child as well, and it has something to say
+        return INTERRUPTED
+
+
+def plugin_arguments() -> tuple[str, ...]:
+    """None where foretold is installed: there pytest finds the plugin by itself."""
+    found = metadata.entry_points(group="pytest11", name="foretold")
+    return () if found else ("-p", _PLUGIN)
+
+
+def _code_of(code: int, tests: list[dict[str, Any]], target: str) -> int:
+    if code == HELD and not tests:
+        raise UsageError(f"no test in {target} is simulated: decorate it with @foretold.simulate")
+    if code == HELD:
+        return VACUOUS if all(test["vacuous"] for test in tests) else HELD
+    return code if code in (VIOLATED, INTERRUPTED) else USAGE

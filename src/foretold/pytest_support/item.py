@@ -1,0 +1,156 @@
+"""The trial of a pytest item: which seed, how many runs, where its failures are kept."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from foretold.errors import UsageError
+from foretold.pytest_support.fixtures import check_fixtures
+from foretold.pytest_support.replayer import asked_to_observe, observe_for_parent, replayer_of
+from foretold.pytest_support.seeds import seed_for
+from foretold.pytest_support.simulation import RUNS_DEFAULT, Simulation
+from foretold.pytest_support.trial import Errand, Main, Trial
+from foretold.search.failure import Failure
+from foretold.search.store import Store
+from foretold.tape.file import load
+
+
+class Options(Protocol):
+    """What the plugin's shell found on the command line, in the environment and in the ini-file."""
+
+    pinned_seed: int | None
+    fresh_seed: int
+    run_seed: int | None
+    runs: int | None
+    replay: Path | None
+    declared_early: frozenset[str]
+
+
+class ItemTrial:
+    """What is needed to try the item that pytest is running."""
+
+    def __init__(self, item: Any, options: Options, record: dict[str, Any]) -> None:
+        self.item = item
+        self.options = options
+        self.record = record
+        """Filled in for the shell to pass on, through other processes if need be."""
+
+    def run(self, simulation: Simulation, call: Main) -> Failure | None:
+        """Try the item's function. What failed is returned, with its note in place."""
+        check_fixtures(self.item, list(simulation.signature.parameters))
+        trial, tape = Trial(simulation, call, self._errand(simulation)), self.options.replay
+        if tape is None:
+            found = trial.run()
+        elif asked_to_observe():
+            observe_for_parent(trial.main, load(tape).tape)
+            return None
+        else:
+            found = trial.replay(tape)
+        self.record.update(asdict(trial.record))
+        return found
+
+    def _errand(self, simulation: Simulation) -> Errand:
+        options, item = self.options, self.item
+        alone = options.run_seed is not None
+        return Errand(
+            item.nodeid,
+            self._seed(simulation),
+            1 if alone else options.runs or simulation.runs or RUNS_DEFAULT,
+            Store(item.config.rootpath),
+            replayer_of(item, options.declared_early),
+            _replay_command(item.nodeid),
+            tries_saved=not alone,
+            before_run=_output_dropper(item.config),
+        )
+
+    def _seed(self, simulation: Simulation) -> int:
+        options = self.options
+        if options.run_seed is not None:
+            return options.run_seed
+        if options.pinned_seed is None and simulation.seed is not None:
+            return simulation.seed
+        whole = options.fresh_seed if options.pinned_seed is None else options.pinned_seed
+        return seed_for(whole, self.item.nodeid)
+
+
+_current: ItemTrial | None = None
+
+
+@contextmanager
+def running(item: Any, options: Options, record: dict[str, Any]) -> Iterator[None]:
+    """While pytest calls the item's function."""
+    global _current
+    former, _current = _current, ItemTrial(item, options, record)
+    try:
+        yield
+    finally:
+        _current = former
+
+
+def trial_of(simulation: Simulation) -> ItemTrial | None:
+    """The trial of the item that is running, if it is this simulation's."""
+    if _current is not None and _current.item.obj.foretold_simulation is simulation:
+        return _current
+    return None
+
+
+def shown_path(path: Path) -> str:
+    """A path as it is typed from here."""
+    relative = os.path.relpath(path)
+    return shlex.quote(str(path) if relative.startswith("..") else relative)
+
+
+def _replay_command(test: str) -> Callable[[Failure], str]:
+    def command(found: Failure) -> str:
+        if found.saved_as is None:
+            return f"foretold replay {shlex.quote(test)} --seed {found.seed}"
+        return f"foretold replay {shown_path(found.saved_as)}"
+
+    return command
+
+
+def _output_dropper(config: Any) -> Callable[[], None]:
+    """Forgets what was printed and logged so far, before each run.
+
+    pytest shows the captured output of a test that failed. That of the failing run is wanted, which
+    is the last one; not that of the hundreds before it.
+    """
+    capture = config.pluginmanager.getplugin("capturemanager")
+    log = config.pluginmanager.getplugin("logging-plugin")
+    read = getattr(capture, "read_global_capture", None)
+    handlers = [getattr(log, name, None) for name in ("caplog_handler", "report_handler")]
+    resets = [handler.reset for handler in handlers if handler is not None]
+
+    def drop() -> None:
+        if read is not None:
+            read()
+        for reset in resets:
+            reset()
+
+    return drop
+
+
+def item_for_tape(items: list[Any], path: Path) -> Any:
+    """Which of the collected items a tape is to be replayed on."""
+    file = load(path)
+    simulated = [
+        item for item in items if hasattr(getattr(item, "obj", None), "foretold_simulation")
+    ]
+    named = [item for item in simulated if item.nodeid == file.target]
+    if named:
+        return named[0]
+    if len(simulated) == 1:
+        return simulated[0]
+    if any(item.nodeid == file.target for item in items):
+        raise UsageError(f"{file.target} is not decorated with @foretold.simulate any more")
+    raise UsageError(
+        f"{path} was recorded for {file.target or 'an unnamed test'}, which is not among the "
+        f"{len(simulated)} simulated tests collected here. Name the one to replay it on:\n"
+        f"    pytest path/to/test_file.py::test_name --foretold-replay {path}"
+    )

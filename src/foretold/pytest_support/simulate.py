@@ -1,0 +1,146 @@
+"""`@foretold.simulate`: an ordinary test function becomes many runs in simulated worlds."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, overload
+
+from foretold.errors import UsageError
+from foretold.pytest_support.item import shown_path, trial_of
+from foretold.pytest_support.seeds import fresh_seed, seed_of_environment
+from foretold.pytest_support.simulation import RUNS_DEFAULT, Function, Simulation, simulation_of
+from foretold.pytest_support.tidy import tidy
+from foretold.pytest_support.trial import Errand, Main, Trial
+from foretold.search.failure import Failure
+from foretold.search.replayers import FreshReplayer
+from foretold.search.store import Store
+from foretold.search.targets import importable_name
+from foretold.world.world import World, world_or_none
+
+
+@overload
+def simulate(function: Function, /) -> Function: ...
+
+
+@overload
+def simulate(
+    *,
+    runs: int | None = None,
+    seed: int | None = None,
+    order: str | None = None,
+    strategy: str = "portfolio",
+    **settings: Any,
+) -> Callable[[Function], Function]: ...
+
+
+def simulate(
+    function: Function | None = None,
+    /,
+    *,
+    runs: int | None = None,
+    seed: int | None = None,
+    order: str | None = None,
+    strategy: str = "portfolio",
+    **settings: Any,
+) -> Any:
+    """Decorate a test: it is run many times, each time in a world of its own, until a run fails.
+
+        @foretold.simulate                      # or with settings: simulate(runs=500)
+        async def test_no_money_is_lost(world):
+            ...
+
+    The function is async or plain. pytest collects it as any other, with fixtures, parameters,
+    marks and classes; a parameter called `world` is not a fixture but the world of the run.
+    Settings are those of `foretold.explore` and `foretold.run` (`runs`, `seed`, `order`,
+    `strategy`, `time_s`, `exact_time`, `steps_max`, …). Seed and runs can be set from outside as
+    well; what counts is the first of: command line, environment, ini-file, decorator, and else a
+    fresh seed and 100 runs.
+
+    A run that fails raises the test's own exception, with a note that tells the story and ends with
+    the command that replays it. Its tape is kept in `.foretold/` and tried first the next time.
+
+    **Fixtures are set up once per test, not once per run.** What a fixture hands over is shared by
+    all runs: let it be immutable, or build it inside of the test. Mutable state is warned about.
+
+    Called directly, outside of pytest, the function is tried in the same way. Inside a run it is
+    simply called, in the world of that run; so `foretold.replay(test_x, "some.tape")` works.
+    """
+    settings = {"order": order, "strategy": strategy, **settings}
+
+    def decorate(function: Function) -> Function:
+        return _simulated(simulation_of(function, runs, seed, settings))
+
+    return decorate if function is None else decorate(function)
+
+
+def _simulated(simulation: Simulation) -> Function:
+    @functools.wraps(simulation.function)
+    def test(*args: Any, **names: Any) -> Any:
+        __tracebackhide__ = True
+        world = world_or_none()
+        if world is not None:
+            return simulation.call(world, args, names)
+
+        def call(world: World) -> Any:
+            return simulation.call(world, args, names)
+
+        error = _error_of(simulation, call, test if not args and not names else None)
+        if error is not None:
+            raise error
+        return None
+
+    test.__signature__ = simulation.signature  # type: ignore[attr-defined]  # inspect looks for it
+    test.foretold_simulation = simulation  # type: ignore[attr-defined]  # by this the plugin knows it
+    return test
+
+
+def _error_of(simulation: Simulation, call: Main, by_name: Function | None) -> BaseException | None:
+    """What the test has to raise, as the user should see it."""
+    item = trial_of(simulation)
+    try:
+        if item is not None:
+            found = item.run(simulation, call)
+        else:
+            found = Trial(simulation, call, _direct_errand(simulation, by_name)).run()
+    except UsageError as error:
+        return tidy(error, simulation.function)
+    return None if found is None else tidy(found.exception, simulation.function)
+
+
+def _direct_errand(simulation: Simulation, by_name: Function | None) -> Errand:
+    """`by_name`: the decorated function, if it needs no arguments and could be called elsewhere."""
+    seed = seed_of_environment()
+    if seed is None:
+        seed = fresh_seed() if simulation.seed is None else simulation.seed
+    target = _target_of(simulation.function)
+    name = None if by_name is None else importable_name(by_name)
+
+    def command(found: Failure) -> str:
+        if found.saved_as is None or by_name is None:
+            where = "" if found.saved_as is None else f", {str(found.saved_as)!r}"
+            return f"foretold.replay(lambda: {simulation.function.__name__}(…){where})  # in Python"
+        return f"foretold replay {shown_path(found.saved_as)}"
+
+    return Errand(
+        target,
+        seed,
+        simulation.runs or RUNS_DEFAULT,
+        Store(Path.cwd()),
+        None if name is None else FreshReplayer(name),
+        command,
+    )
+
+
+def _target_of(function: Function) -> str:
+    """`module:function`, or `file.py:function` for a program's main file."""
+    function = inspect.unwrap(function)
+    module = function.__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module == "__main__" and file:
+        module = os.path.relpath(file)
+    return f"{module}:{function.__qualname__}"

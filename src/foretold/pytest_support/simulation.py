@@ -1,0 +1,114 @@
+"""What `@foretold.simulate` was put on: the function, its settings, and how pytest sees it."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from foretold.errors import UsageError
+from foretold.search.explore import explore
+from foretold.search.portfolio import plans_for
+from foretold.world.settings import Settings
+from foretold.world.world import World
+
+Function = Callable[..., Any]
+
+WORLD = "world"
+RUNS_DEFAULT = 100
+_NOT_FOR_USERS = {
+    "main",
+    "runs",
+    "seed",
+    "save_to",
+    "target",
+    "replayer",
+    "on_progress",
+    "settings",
+}
+_OF_RUN = frozenset(field.name for field in fields(Settings))
+_OF_SEARCH = frozenset(inspect.signature(explore).parameters) - _NOT_FOR_USERS
+# strategy and order stand in both; explore's meaning holds.
+SETTINGS = _OF_SEARCH | _OF_RUN
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A decorated test function."""
+
+    function: Function
+    runs: int | None
+    seed: int | None
+    settings: Mapping[str, Any]
+    """All else that `foretold.explore` takes."""
+    signature: inspect.Signature
+    """Without the world: the rest are fixtures and parameters, which pytest provides."""
+    wants_world: bool
+
+    def call(self, world: World, args: tuple[Any, ...], names: Mapping[str, Any]) -> Any:
+        """Call the test function in a world. An async one gives a coroutine, as always."""
+        if self.wants_world:
+            names = {WORLD: world, **names}
+        return self.function(*args, **names)
+
+
+def simulation_of(
+    function: Function, runs: int | None, seed: int | None, settings: Mapping[str, Any]
+) -> Simulation:
+    """Check everything that can be checked now: a mistake is best shown where it was written."""
+    _check_function(function)
+    check_settings(runs, seed, settings)
+    signature = inspect.signature(function)
+    shown = [p for name, p in signature.parameters.items() if name != WORLD]
+    return Simulation(
+        function,
+        runs,
+        seed,
+        dict(settings),
+        signature.replace(parameters=shown, return_annotation=signature.empty),
+        wants_world=WORLD in signature.parameters,
+    )
+
+
+def _check_function(function: object) -> None:
+    name = getattr(function, "__name__", repr(function))
+    if isinstance(function, type):
+        raise UsageError(
+            f"@foretold.simulate on the class {name}: in this version it decorates functions. Put "
+            "it on each test method:\n"
+            f"    class {name}:\n"
+            "        @foretold.simulate\n"
+            "        async def test_x(self, world): ..."
+        )
+    if isinstance(function, staticmethod | classmethod):
+        kind = type(function).__name__
+        raise UsageError(f"write @{kind} above @foretold.simulate, not below it ({name})")
+    if not callable(function):
+        raise UsageError(
+            f"foretold.simulate decorates a test function, got {function!r}. Settings have names: "
+            "@foretold.simulate(runs=500)"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"{name} yields: a test is a function or an async function that returns")
+    if getattr(function, "is_hypothesis_test", False):
+        raise UsageError(
+            f"@given on {name}: draw inside of the test instead, so that the value is on the tape "
+            "and shrinks together with the schedule:\n    amount = foretold.draw(st.integers())"
+        )
+
+
+def check_settings(runs: object, seed: object, settings: Mapping[str, Any]) -> None:
+    """Raise a `UsageError` for a setting that no run could be made with."""
+    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
+        raise UsageError(f"runs is a whole number, 1 or more; got {runs!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise UsageError(f"a seed is a whole number, such as seed=7; got {seed!r}")
+    for name in settings:
+        if name not in SETTINGS:
+            close = difflib.get_close_matches(name, ("runs", "seed", *sorted(SETTINGS)), 1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"foretold.simulate does not know the setting {name!r}.{meant}")
+    plans_for(settings.get("order"), settings.get("strategy", "portfolio"))
+    Settings().with_changes(**{k: v for k, v in settings.items() if k in _OF_RUN - _OF_SEARCH})

@@ -1,0 +1,73 @@
+"""What stands at the end of a pytest run: a line of figures, and what deserves a second look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from foretold.pytest_support.item import shown_path
+from foretold.search.words import count
+
+Records = list[dict[str, Any]]
+
+
+def summary_lines(records: Records, seed: int, verbosity: int) -> Iterator[tuple[str, bool]]:
+    """The lines to print, each with whether it is a warning."""
+    if verbosity >= 0:
+        yield f"foretold: {_figures(records, seed)}", False
+    if verbosity > 0:
+        for record in records:
+            yield f"  {record['test']}: {_of_one(record)}", False
+    for record in records:
+        yield from _about(record)
+    for point, test in _never_reached(records).items():
+        yield f"foretold: never true in any run: {point} ({test})", True
+
+
+def _figures(records: Records, seed: int) -> str:
+    runs = sum(record["runs"] for record in records)
+    search_s = sum(record["search_s"] for record in records)
+    failed = sum(record["failed"] for record in records)
+    parts = [f"{count(len(records), 'test')} simulated", count(runs, "run")]
+    if search_s > 0:
+        parts.append(f"{runs / search_s:,.0f} runs/s")
+    if failed:
+        parts.append(f"{failed} failed (--foretold-seed={seed})")
+    return ", ".join(parts)
+
+
+def _of_one(record: dict[str, Any]) -> str:
+    parts = [count(record["runs"], "run"), f"seed {record['seed']}"]
+    if record["replayed"]:
+        parts[1] = f"replayed {_short(record['replayed'])}"
+    if record["search_s"] > 0:
+        parts.append(f"{record['runs'] / record['search_s']:,.0f} runs/s")
+    return ", ".join([*parts, "failed" if record["failed"] else "held"])
+
+
+def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    test = record["test"]
+    if record["vacuous"]:
+        yield f"foretold: nothing to explore: {test} makes no choice, so one run says all", False
+    if record["replayed"] and not record["failed"]:
+        yield f"foretold: {test} holds on {_short(record['replayed'])}", False
+    for path in record["fixed"]:
+        yield f"foretold: {test} holds on a saved failure now; moved to {_short(path)}", False
+    for reason in record["unreadable"]:
+        yield f"foretold: a saved failure of {test} was left out: {reason}", True
+
+
+def _never_reached(records: Records) -> dict[str, str]:
+    """`sometimes` points that all tests together never saw true, with a test that passed them."""
+    reached = {point for record in records for point in record["reached"]}
+    missed: dict[str, str] = {}
+    for record in records:
+        for point in record["missed"]:
+            if point not in reached:
+                missed.setdefault(point, record["test"])
+    return missed
+
+
+def _short(path: str) -> str:
+    return shown_path(Path(path).absolute())

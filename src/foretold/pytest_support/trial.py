@@ -1,0 +1,254 @@
+"""One test on trial: what failed before is tried first, then new runs are searched.
+
+Used alike for a pytest item and for a decorated function that is called directly; what differs
+between the two (name, seed, place to keep tapes, command to replay) comes in an `Errand`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import unittest
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from foretold.errors import TapeError
+from foretold.kernel import real
+from foretold.pytest_support.simulation import Simulation
+from foretold.report.text import departures, failure_note
+from foretold.search.explore import Progress, explore
+from foretold.search.failure import Failure, Outcome
+from foretold.search.replayers import Replayer
+from foretold.search.signature import signature_of
+from foretold.search.store import Store
+from foretold.search.story import tell_run
+from foretold.tape.file import TapeFile, environment_differences, load
+from foretold.world.run import Run, execute
+from foretold.world.settings import Settings
+from foretold.world.world import World
+
+Main = Callable[[World], Any]
+_NEWLINE = "\n"
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Who is on trial, and by which means."""
+
+    target: str
+    """The name under which tapes are kept and replayed."""
+    seed: int
+    runs: int
+    store: Store
+    replayer: Replayer | None
+    command: Callable[[Failure], str]
+    """The line that replays a failure."""
+    tries_saved: bool = True
+    before_run: Callable[[], object] = lambda: None
+
+
+@dataclass
+class Record:
+    """What there is to say about a trial afterwards. Plain data: it travels between processes."""
+
+    test: str
+    seed: int
+    runs: int = 0
+    search_s: float = 0.0
+    failed: bool = False
+    vacuous: bool = False
+    replayed: str = ""
+    """The file that was replayed on demand."""
+    saved_as: str = ""
+    note: str = ""
+    fixed: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    reached: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+
+class Trial:
+    """A simulation with its arguments, tried under an errand."""
+
+    def __init__(self, simulation: Simulation, call: Main, errand: Errand) -> None:
+        self.simulation = simulation
+        self.errand = errand
+        self.record = Record(errand.target, errand.seed)
+        self._call = call
+        self._pid = os.getpid()
+        self._verdict: BaseException | None = None
+        """`pytest.skip()` and its like, raised in a run: about the test, not about the run."""
+
+    def run(self) -> Failure | None:
+        """Saved failures first, then a search. Returns what failed, with its note in place."""
+        errand = self.errand
+        found = self._saved_failure() if errand.tries_saved else None
+        if found is None:
+            outcome = self._search(errand.runs, errand.seed, self.simulation.settings)
+            found = outcome.failure
+            self._note_outcome(outcome)
+        return self._noted(found)
+
+    def replay(self, path: Path) -> Failure | None:
+        """The run of one tape and nothing else."""
+        self.record.replayed = str(path)
+        file = load(path)
+        done = self._execute(file)
+        return self._noted(self._failure_of(done, file, path))
+
+    def main(self, world: World) -> Any:
+        """The test as a function of the world alone."""
+        self.errand.before_run()
+        try:
+            result = self._call(world)
+            if inspect.iscoroutine(result):
+                # Not left to the caller: what pytest.fail() raises in a coroutine comes out here.
+                loop = world.host.loop
+                task = loop.create_task(result, name=result.__name__)
+                result = loop.run_until_complete(task)
+        except about_test() as raised:
+            self._verdict = raised
+            if os.getpid() != self._pid:
+                world.fail(raised)  # in a forked child nobody sees our attributes
+            return None
+        except failures_of_pytest() as raised:
+            # Recorded, since it is no `Exception`; without an event, since its task has told of it.
+            world.failures.append(raised)
+            return None
+        return result
+
+    # What failed before
+
+    def _saved_failure(self) -> Failure | None:
+        for path in self.errand.store.saved(self.errand.target):
+            try:
+                file = load(path)
+                found = self._again(file, path)
+            except TapeError as error:
+                self.record.unreadable.append(str(error))
+                continue
+            if found is not None:
+                return found
+            if not _recorded_elsewhere(file):
+                self.record.fixed.append(str(self.errand.store.set_aside(path)))
+        return None
+
+    def _again(self, file: TapeFile, path: Path) -> Failure | None:
+        tape = file.tape
+        if tape.origin == "seeded":  # saved, and then killed before it was shrunk: do that now
+            settings = dict(self.simulation.settings, **tape.settings)
+            return self._search(1, tape.seed, settings).failure
+        return self._failure_of(self._execute(file), file, path)
+
+    def _execute(self, file: TapeFile) -> Run:
+        settings = Settings.from_tape(file.tape.settings)
+        done = execute(self.main, file.tape, settings, detail=True)
+        self.record.runs += 1
+        self._raise_verdict()
+        return done
+
+    def _failure_of(self, done: Run, file: TapeFile, path: Path) -> Failure | None:
+        if done.error is None:
+            return None
+        found = Failure(done.error, file.tape, signature_of(done.error), 0, file.tape.seed)
+        found.target = file.target
+        found.digest = done.digest
+        found.saved_as = path
+        found.stock_asyncio = file.tape.settings.get("order") == "asyncio"
+        # This is a fresh process already: nothing else needs to be asked.
+        found.reproduced = True
+        if file.digest is not None and file.digest != done.digest:
+            found.doubt = "not by the same steps as when it was recorded" + _why_else(file)
+        found.story, found.delays = tell_run(done)
+        return found
+
+    # What may fail now
+
+    def _search(self, runs: int, seed: int, settings: Any) -> Outcome:
+        store, target = self.errand.store, self.errand.target
+        started = real.monotonic()
+
+        def on_progress(progress: Progress) -> None:
+            self._raise_verdict()
+            if progress.stage == "searching":
+                self.record.search_s = real.monotonic() - started
+            else:
+                store.keep_out_of_git()
+
+        outcome = explore(
+            self.main,
+            runs=runs,
+            seed=seed,
+            save_to=store.folder_of(target) if store.is_writable() else None,
+            target=target,
+            replayer=self.errand.replayer if settings.get("confirm", True) else None,
+            on_progress=on_progress,
+            **settings,
+        )
+        self.record.runs += outcome.runs
+        self._raise_verdict()
+        return outcome
+
+    def _raise_verdict(self) -> None:
+        if self._verdict is None:
+            return
+        # Seen in a forked child first, where it counted as a failure.
+        store = self.errand.store
+        kind = type(self._verdict).__name__
+        for path in store.folder_of(self.errand.target).glob(f"{kind}-*.tape"):
+            store.discard(path)
+        raise self._verdict
+
+    # What there is to say
+
+    def _note_outcome(self, outcome: Outcome) -> None:
+        self.record.vacuous = outcome.vacuous
+        self.record.reached = list(outcome.reached)
+        if outcome.failure is None:  # a search that was cut short says nothing about what it missed
+            self.record.missed = list(outcome.missed)
+
+    def _noted(self, found: Failure | None) -> Failure | None:
+        if found is None:
+            return None
+        note = failure_note(found, runs=self.errand.runs, command=self.errand.command(found))
+        if found.run == 0:
+            note = f"{_how_replayed(found)}\n{note.partition(_NEWLINE)[2]}"
+        found.exception.add_note(note)
+        self.record.failed = True
+        self.record.note = note
+        self.record.saved_as = str(found.saved_as or "")
+        return found
+
+
+def _how_replayed(found: Failure) -> str:
+    """In place of the line that says how a search found it: here nothing was searched."""
+    shape = departures(found.tape).rstrip(",")
+    return f"foretold replayed a saved failure (seed {found.seed}; {shape})"
+
+
+def _recorded_elsewhere(file: TapeFile) -> bool:
+    """Whether its holding here proves nothing: another Python may be the one that fails."""
+    return any("hash seed" not in text for text in environment_differences(file))
+
+
+def _why_else(file: TapeFile) -> str:
+    differences = environment_differences(file)
+    return f" ({'; '.join(differences)})" if differences else ": the code has changed since"
+
+
+def about_test() -> tuple[type[BaseException], ...]:
+    """Exceptions by which a run says something about its test as a whole: skip it, for example."""
+    pytest = sys.modules.get("pytest")
+    if pytest is None:
+        return (unittest.SkipTest,)
+    outcomes = (pytest.skip, pytest.xfail, pytest.exit)
+    return (unittest.SkipTest, *(outcome.Exception for outcome in outcomes))
+
+
+def failures_of_pytest() -> tuple[type[BaseException], ...]:
+    """`pytest.fail()`, and so `pytest.raises` where nothing was raised; no `Exception` by class."""
+    pytest = sys.modules.get("pytest")
+    return () if pytest is None else (pytest.fail.Exception,)

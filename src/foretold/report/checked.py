@@ -1,0 +1,69 @@
+"""What `foretold check` prints: that a program is deterministic, or where and why it is not."""
+
+from __future__ import annotations
+
+import re
+
+from foretold.search.check import Divergence, Report
+from foretold.search.observe import Observation
+from foretold.search.words import count, duration
+
+EVENT_CHARS_MAX = 160
+_ENDED = re.compile(r"@\d+ (?P<who>.+?) (?P<how>(?:returned|raised|cancelled).*)", re.DOTALL)
+_WORDS = (
+    (re.compile(r"@(\d+)"), lambda m: f"time jumps to {int(m[1]) / 1e9:.6f} s"),
+    (_ENDED, lambda m: f"{m['who']} ends: {m['how']}"),
+    (re.compile(r"slow (.+) (\d+)"), lambda m: f"a late step of {m[1]}: {duration(int(m[2]))}"),
+    (re.compile(r"stall (.+) (\d+)"), lambda m: f"{m[1]} blocks for {duration(int(m[2]))}"),
+    (re.compile(r"entropy (\d+)"), lambda m: f"{m[1]} random bytes are drawn"),
+    (re.compile(r"(?:choose|between|draw) .*", re.DOTALL), lambda m: m[0]),
+    (re.compile(r"(?:reached|failed|background) .*", re.DOTALL), lambda m: m[0]),
+)
+
+
+def event_in_words(entry: str | None) -> str:
+    """An entry of the trace as a person reads it."""
+    if entry is None:
+        return "(the run had ended)"
+    for pattern, words in _WORDS:
+        if (found := pattern.fullmatch(entry)) is not None:
+            return _cut(words(found))
+    return _cut(f"a step of {entry}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= EVENT_CHARS_MAX else f"{text[: EVENT_CHARS_MAX - 1]}…"
+
+
+def check_text(report: Report) -> str:
+    """The whole report."""
+    if report.divergence is not None:
+        return _divergence_text(report.target, report.divergence)
+    tapes = count(len(report.events), "tape")
+    low, high = min(report.events), max(report.events)
+    events = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    text = f"{report.target} is deterministic: {tapes}, {events} events each. Seed {report.seed}."
+    return f"{text}\n{_failed_text(report.failed)}" if report.failed is not None else text
+
+
+def _failed_text(seen: Observation) -> str:
+    said = seen.message.splitlines()
+    what = f"{seen.kind.rpartition('.')[2]}: {said[0]}" if said else seen.kind
+    return f"Its runs fail, though: {what}"
+
+
+def _divergence_text(target: str, found: Divergence) -> str:
+    cause = found.cause
+    width = max(map(len, found.sides))
+    sides = zip(found.sides, (found.left, found.right), strict=True)
+    before = event_in_words(found.before) if found.before is not None else "(nothing before it)"
+    return "\n".join(
+        [
+            f"{target} is NOT deterministic: one tape (seed {found.seed}) gave two runs.",
+            f"The first event that differs is number {found.number:,}:",
+            f"  {'both, just before'.ljust(width)}  {before}",
+            *(f"  {where.ljust(width)}  {event_in_words(event)}" for where, event in sides),
+            f"Likely cause: {cause.name}: {cause.why}.",
+            f"Remedy: {cause.remedy}.",
+        ]
+    )

@@ -1,0 +1,55 @@
+"""What programs read: the outcome of a search as plain data, for `--json`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from foretold.report.text import place_text, replay_arguments
+from foretold.search.failure import Failure, Outcome
+
+
+def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
+    """One object, indented; keys stay as they are from one version to the next."""
+    failure = outcome.failure
+    data = {
+        "target": target,
+        "verdict": "violated" if failure else "vacuous" if outcome.vacuous else "held",
+        "exit_code": exit_code,
+        "seed": outcome.seed,
+        "runs": outcome.runs,
+        "virtual_s": outcome.virtual_s,
+        "reached": outcome.reached,
+        "never_true": outcome.missed,
+        "failure": _failure_data(failure, target) if failure is not None else None,
+    }
+    return json.dumps(data, indent=2)
+
+
+def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
+    settings = failure.tape.settings
+    return {
+        "exception": type(failure.exception).__name__,
+        "message": str(failure.exception),
+        "place": place_text(failure.exception),
+        "run": failure.run,
+        "seed": failure.seed,
+        "order": settings.get("order"),
+        "strategy": settings.get("strategy"),
+        "stock_asyncio": failure.stock_asyncio,
+        "reproduced": failure.reproduced,
+        "doubt": failure.doubt,
+        "shrink_runs": failure.shrink_runs,
+        "delays": [
+            {
+                "actor": delay.actor,
+                "step": delay.step,
+                "location": str(delay.location) if delay.location else None,
+                "until": delay.until,
+            }
+            for delay in failure.delays
+        ],
+        "story": failure.story,
+        "tape": str(failure.saved_as) if failure.saved_as else None,
+        "replay": f"foretold replay {replay_arguments(failure, target)}",
+    }

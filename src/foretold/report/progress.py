@@ -1,0 +1,94 @@
+"""How far a search is: a bar on a terminal, a few plain lines everywhere else.
+
+It goes to the error stream, so that the output proper can be piped on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from foretold.kernel import real
+from foretold.search.explore import Progress as Standing
+
+FIRST_LINE_RUNS = 1_000
+"""The first plain line comes after so many runs, the next whenever they have doubled."""
+REDRAW_S = 0.1
+_STAGES = {
+    "searching": "searching",
+    "shrinking": "a run failed; looking for the smallest tape that still fails",
+    "confirming": "replaying it in a fresh process",
+}
+
+
+def on_terminal() -> bool:
+    """Whether someone watches: not in continuous integration, and not in a pipe."""
+    return sys.stderr.isatty() and not os.environ.get("CI")
+
+
+class SearchProgress:
+    """Shows where a search stands; give it to `explore` as `on_progress`."""
+
+    def __init__(self, runs_max: int | None, *, bar: bool | None = None) -> None:
+        self.last = Standing(0, 0, 0)
+        self._stage = "searching"
+        self._drawn_s = 0.0
+        self._next_line = FIRST_LINE_RUNS
+        self._runs_max = runs_max
+        self._bar = self._make_bar() if (on_terminal() if bar is None else bar) else None
+
+    def _make_bar(self) -> Progress:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        bar = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            auto_refresh=False,  # that would be a thread, and runs may be forked off this process
+        )
+        self._task = bar.add_task("searching", total=self._runs_max)
+        return bar
+
+    def __enter__(self) -> SearchProgress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, standing: Standing) -> None:
+        self.last = standing
+        if self._bar is not None:
+            self._move(self._bar, standing)
+        elif standing.stage != self._stage:
+            self._stage = standing.stage
+            say(f"run {standing.runs:,}: {_STAGES.get(standing.stage, standing.stage)}")
+        elif standing.runs >= self._next_line:
+            self._next_line *= 2
+            of = f" of {self._runs_max:,}" if self._runs_max is not None else ""
+            say(f"{standing.runs:,}{of} runs, all held")
+
+    def _move(self, bar: Progress, standing: Standing) -> None:
+        now = real.monotonic()
+        if standing.stage == self._stage and now < self._drawn_s + REDRAW_S:
+            return
+        self._stage, self._drawn_s = standing.stage, now
+        stage = _STAGES.get(standing.stage, standing.stage)
+        bar.update(self._task, completed=standing.runs, description=stage, refresh=True)
+
+
+def say(line: str) -> None:
+    """To the person who watches, not into the output."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,129 @@
+"""What a person reads about one tape: its header, its schedule in words, what a replay gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretold.report.text import departures, exception_text
+from foretold.search.signature import place_of
+from foretold.search.story import tell_run
+from foretold.search.words import count, duration, ordinal, short_path, until_of
+from foretold.tape import CALLBACKS, FailureNote, Tape, TapeFile, environment_differences
+from foretold.world.run import Run
+
+SENTENCES_MAX = 40
+
+
+def header_text(file: TapeFile, name: str) -> str:
+    """Where a tape comes from and what is known of its run."""
+    rows = [
+        ("tape", short_path(name)),
+        ("target", file.target or "(not said: a function without a name that can be imported)"),
+        ("failure", failure_in_words(file.failure) if file.failure else "(none noted)"),
+        ("seed", f"{file.tape.seed}, {settings_in_words(file.tape)}"),
+        ("departs by", departures(file.tape)),
+        ("recorded", f"by foretold {file.foretold}, {file.implementation} {file.python}, "
+         f"{file.platform}"),
+    ]  # fmt: skip
+    width = max(len(key) for key, _ in rows) + 1
+    return "\n".join(f"{(key + ':').ljust(width)} {value}" for key, value in rows)
+
+
+def settings_in_words(tape: Tape) -> str:
+    """`order any, strategy pct`, and whatever else is not the default."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(tape.settings.items()))
+
+
+def failure_in_words(failure: FailureNote) -> str:
+    """`AssertionError: lost update at bank.py:27`."""
+    file, _, line = failure.place.rpartition(":")
+    where = f" at {short_path(file)}:{line}" if file else ""
+    said = f": {failure.message}" if failure.message else ""
+    return f"{failure.type_name}{said}{where}"
+
+
+def schedule_text(tape: Tape) -> str:
+    """A schedule in words, for a tape that cannot be run here."""
+    said = list(_sentences(tape))
+    if not said:
+        return "No task is delayed on this tape."
+    more = [f"  … and {len(said) - SENTENCES_MAX} more"] if len(said) > SENTENCES_MAX else []
+    lines = [f"  {sentence}" for sentence in said[:SENTENCES_MAX]]
+    return "\n".join(["All take turns, first come first served, except that", *lines, *more])
+
+
+def _sentences(tape: Tape) -> Iterator[str]:
+    for hold in tape.schedule.holds.values():
+        held = (
+            f"is held before its {ordinal(hold.step)} step," if hold.step > 1 else "does not start"
+        )
+        yield f"{hold.actor} {held} until {until_of(hold)}"
+    for slow in tape.schedule.slows.values():
+        step = "callback" if slow.actor == CALLBACKS else f"step of {slow.actor}"
+        yield f"the event loop is late by {duration(slow.ns)} after the {ordinal(slow.step)} {step}"
+
+
+def environment_text(file: TapeFile) -> str:
+    """What is different here from where the tape was recorded, or empty."""
+    differences = environment_differences(file)
+    if not differences:
+        return ""
+    return f"note: {'; '.join(differences)}. The run may differ."
+
+
+# What a replay gave
+
+
+def story_text(done: Run) -> str:
+    """The exception, and the story that leads to it."""
+    assert done.error is not None, "only failing runs have a story"
+    return f"{exception_text(done.error)}\n\n{tell_run(done)[0]}"
+
+
+def is_same_failure(expected: FailureNote, error: BaseException) -> bool:
+    """The same kind of exception, with the same message or at the same line.
+
+    Not the whole path: the tape may have been recorded in another folder.
+    """
+    if type(error).__qualname__ != expected.type_name:
+        return False
+    note = FailureNote(expected.type_name, str(error))
+    place = place_of(error)
+    ending = f"{place.file.rpartition('/')[2]}:{place.line}" if place is not None else ""
+    same_line = bool(ending) and expected.place.rpartition("/")[2] == ending
+    return note.message == expected.message or same_line
+
+
+def verdict_text(file: TapeFile, done: Run) -> str:
+    """One sentence on whether the failure was seen again."""
+    expected = file.failure
+    if done.error is None:
+        was = f" It was {failure_in_words(expected)}" if expected is not None else ""
+        return f"The failure is gone: the run holds.{was}"
+    if expected is None:
+        return "The run fails."
+    if is_same_failure(expected, done.error):
+        return "It fails again, as recorded."
+    return f"It fails differently. Recorded was {failure_in_words(expected)}"
+
+
+def changed_text(file: TapeFile, done: Run) -> str:
+    """A warning if the run is not the recorded one any more, or empty."""
+    if file.digest is None or done.digest == file.digest:
+        return ""
+    misfit = f" ({done.tape.misfit})" if _says_something(done.tape.misfit) else ""
+    return f"warning: this is not the run that was recorded: the code has changed since{misfit}."
+
+
+def _says_something(misfit: str | None) -> bool:
+    """A shrunk tape ends early on purpose: what is past its end is calm, and no misfit."""
+    return misfit is not None and not misfit.endswith("is past its end")
+
+
+def seeded_text(target: str, done: Run) -> str:
+    """What the replay of a seed gave."""
+    how = f"seed {done.tape.seed}, {settings_in_words(done.tape)}"
+    if done.error is not None:
+        return f"{story_text(done)}\n\n{target} fails with {how}."
+    steps = count(done.steps, "step")
+    return f"{target} held with {how}: {steps}, {done.virtual_s:,.3f} s of virtual time."

@@ -1,0 +1,165 @@
+"""Texts about failures and searches: notes on exceptions, and what the command prints.
+
+A failure is told from the outside in: how it was found, whether production can do it, whether it
+was seen again elsewhere, the story, and last the one command that replays it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import shlex
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from foretold.search.failure import Failure, Outcome
+from foretold.search.signature import place_of
+from foretold.search.words import count, short, short_path
+from foretold.tape import WORKLOAD, Tape
+
+FRAMES_MAX = 12
+_OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+_LOOP = f"{os.sep}asyncio{os.sep}"
+
+
+def failure_note(failure: Failure, *, runs: int, command: str) -> str:
+    """What is added to the user's own exception; `runs` is how many were asked for."""
+    parts = [_found(failure, runs), _stock(failure), *_replayed(failure)]
+    parts += [failure.story] if failure.story else []
+    return "\n".join([*parts, f"Replay it: {command}"])
+
+
+def _found(failure: Failure, runs: int) -> str:
+    settings = failure.tape.settings
+    how = f"seed {failure.seed}, order {settings.get('order')}"
+    if settings.get("order") == "any":
+        how += f", strategy {settings.get('strategy')}"
+    return f"foretold found this in run {failure.run:,} of {runs:,} ({how}); {_shrunk(failure)}"
+
+
+def _shrunk(failure: Failure) -> str:
+    if not failure.shrink_runs:
+        return f"not shrunk: {departures(failure.tape)}"
+    return f"shrunk to {departures(failure.tape)} in {count(failure.shrink_runs, 'run')}"
+
+
+def departures(tape: Tape) -> str:
+    """How far a tape is from the calm one: `1 delay and 2 chosen values`."""
+    if not tape.scheduled_by_key:
+        return "all choices come from the seed"
+    chosen = sum(1 for choice in tape.choices.get(WORKLOAD, ()) if choice.value)
+    counted = [
+        (len(tape.schedule.holds), "delay"),
+        (len(tape.schedule.slows), "late step"),
+        (chosen, "chosen value"),
+    ]
+    parts = [count(n, noun) for n, noun in counted if n]
+    return " and ".join(parts) or "the calm run, where nothing is delayed,"
+
+
+def _stock(failure: Failure) -> str:
+    if failure.stock_asyncio:
+        return "Stock asyncio can do this."
+    return (
+        "Stock asyncio does not take this order for this code as it stands; "
+        "one more await or slower I/O would."
+    )
+
+
+def _replayed(failure: Failure) -> list[str]:
+    if failure.reproduced is None:
+        return []
+    doubt = f", but {failure.doubt}" if failure.doubt else ""
+    if failure.reproduced:
+        return [f"Replayed in a fresh process: yes{doubt}."]
+    return [f"Replayed in a fresh process: NO, {failure.doubt}."]
+
+
+# The exception
+
+
+def exception_text(error: BaseException) -> str:
+    """The exception as a traceback without our frames and those of the event loop.
+
+    Not `traceback.format_exception`: its underlinings differ from one Python to the next, and
+    half of its lines are how asyncio calls a task.
+    """
+    lines = [*_frame_lines(error), *_message_lines(error)]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None and place_of(cause) is not None:
+        lines += [
+            f"  after {line}" if i == 0 else f"  {line}"
+            for i, line in enumerate(_message_lines(cause))
+        ]
+    return "\n".join(lines)
+
+
+def _frame_lines(error: BaseException) -> list[str]:
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_OURS) and _LOOP not in frame.filename
+    ]
+    lines = [] if len(frames) <= FRAMES_MAX else [f"  … {len(frames) - FRAMES_MAX} frames before"]
+    for frame in frames[-FRAMES_MAX:]:
+        lines.append(f"  {short_path(frame.filename)}:{frame.lineno}, in {frame.name}")
+        source = linecache.getline(frame.filename, frame.lineno or 0).strip()
+        lines += [f"    {source}"] if source else []
+    return lines
+
+
+def _message_lines(error: BaseException) -> list[str]:
+    name, said = type(error).__name__, str(error).splitlines()
+    lines = [f"{name}: {said[0]}" if said else name, *said[1:]]
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            lines += [f"  | {line}" for line in (*_frame_lines(inner), *_message_lines(inner))]
+    return lines
+
+
+# What a search gave
+
+
+def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
+    """What `foretold explore` prints at the end."""
+    failure = outcome.failure
+    if failure is not None:
+        command = f"foretold replay {replay_arguments(failure, target)}"
+        note = failure_note(failure, runs=runs, command=command)
+        return f"{exception_text(failure.exception)}\n\n{note}"
+    if outcome.vacuous:
+        return (
+            f"nothing to explore in {target}: it held, but no choice was ever made (no two tasks "
+            "were ready at the same time, and the program drew no value), so every run is the "
+            f"same run. Seed {outcome.seed}."
+        )
+    lines = [
+        f"{target} held in {count(outcome.runs, 'run')} "
+        f"({outcome.virtual_s:,.3f} s of virtual time). Seed {outcome.seed}."
+    ]
+    lines += [f"  never true in any run: {point}" for point in outcome.missed]
+    return "\n".join(lines)
+
+
+def interrupted_text(runs: int, seed: int, found: Sequence[Path]) -> str:
+    """What was found when Ctrl-C was pressed. `found`: the tapes that were saved meanwhile."""
+    stopped = f"stopped by Ctrl-C after {count(runs, 'run')}, seed {seed}"
+    if not found:
+        return f"{stopped}; nothing has failed so far."
+    return (
+        f"{stopped}, while a failure was being shrunk. Its tape is kept:\n"
+        f"Replay it: foretold replay {shlex.quote(short_path(str(found[0])))}"
+    )
+
+
+def replay_arguments(failure: Failure, target: str) -> str:
+    """What `foretold replay` needs to run this failure again."""
+    if failure.saved_as is not None:
+        return shlex.quote(short_path(str(failure.saved_as)))
+    return f"{shlex.quote(target)} --seed {failure.seed}"
+
+
+def place_text(error: BaseException) -> str:
+    """`bank.py:27`, or empty."""
+    return short(place_of(error))

@@ -1,0 +1,1 @@
+"""L4: how tapes are found, shrunk, confirmed and kept."""

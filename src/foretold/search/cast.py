@@ -1,0 +1,135 @@
+"""The cast of a story: which of a run's tasks are shown, and how the others are summed up."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from foretold.kernel.waiting import is_library
+from foretold.search.moments import Moment, Who, who_of
+from foretold.search.words import count
+from foretold.tape import CALLBACKS, Schedule
+from foretold.trace import Event
+
+ROOM_LINES = 24
+"""As long as a story is no longer than this, more of the tasks are shown."""
+ALIKE_MAX = 3
+"""Of tasks that are more than so many of one kind, none is shown unless it matters."""
+
+_FEW_AND_MET, _FEW, _MET, _NEVER = range(4)
+_NUMBERED = re.compile(r"(.+?)-\d+")
+_INTERNAL = (f"{os.sep}asyncio{os.sep}", f"{os.sep}foretold{os.sep}")
+
+
+class Cast:
+    """Who is in the story."""
+
+    def __init__(self, events: Sequence[Event], schedule: Schedule, culprit: Who | None) -> None:
+        self._places = _places(events)
+        self._order = {who: number for number, who in enumerate(self._places)}
+        self._hosts = {event.host for event in events}
+        self.main = _main_of(events)
+        self.shown: set[Who] = {who for who in (self.main, culprit) if who is not None}
+        for hold in schedule.holds.values():
+            self.shown |= {(hold.host, hold.actor), (hold.host, hold.until_actor)}
+        self.shown |= {(slow.host, slow.actor) for slow in schedule.slows.values()}
+        self._held = {(hold.host, hold.actor) for hold in schedule.holds.values()}
+        self.shown |= {
+            who_of(event)
+            for event in events
+            if event.kind == "ended" and event.text.startswith("raised ")
+        }
+
+    def last_seen(self, events: Sequence[Event]) -> list[int]:
+        """The last step of each who matters: where they stood when the story begins."""
+        numbers: dict[Who, int] = {}
+        for number, event in enumerate(events):
+            if event.kind == "resumes" and who_of(event) in self.shown:
+                numbers[who_of(event)] = number
+            elif event.kind == "ended":
+                numbers.pop(who_of(event), None)
+        return sorted(numbers.values())
+
+    def choose(self, moments: Sequence[Moment]) -> list[Moment]:
+        """Admit others while there is room; give back the moments of those who are shown."""
+        lines = Counter(moment.who for moment in moments if moment.who is not None)
+        used = sum(lines[who] for who in self.shown)
+        for who in sorted(set(lines) - self.shown, key=self._rank):
+            if self._rank(who)[0] <= _MET and used + lines[who] <= ROOM_LINES:
+                self.shown.add(who)
+                used += lines[who]
+        return [moment for moment in moments if moment.who is None or moment.who in self.shown]
+
+    def _rank(self, who: Who) -> tuple[int, int]:
+        """Those first who went through the same function as somebody who was held."""
+        functions = self._functions(who)
+        met = any(functions & self._functions(held) for held in self._held)
+        few = sum(_kind(other) == _kind(who) for other in self._places) <= ALIKE_MAX
+        if self._is_internal(who):
+            rank = _NEVER
+        elif few:
+            rank = _FEW_AND_MET if met else _FEW
+        else:
+            rank = _MET if met else _NEVER
+        return rank, self._order.get(who, 0)
+
+    def _functions(self, who: Who) -> set[tuple[str, str]]:
+        return self._places.get(who, set())
+
+    def _is_internal(self, who: Who) -> bool:
+        """A task of asyncio's or of ours, of which the user never heard."""
+        files = {file for file, _ in self._functions(who)}
+        return all(is_library(f) and any(part in f for part in _INTERNAL) for f in files)
+
+    def names(self) -> dict[Who, str]:
+        """What each is called: with the host in front only where there are several."""
+        several = len(self._hosts) > 1
+        return {
+            who: f"{who[0]}/{_name(who)}" if several else _name(who)
+            for who in {*self._places, *self.shown}
+        }
+
+    def others(self, events: Iterable[Event]) -> list[str]:
+        """One line about all who are not shown, or none."""
+        steps = Counter(who_of(event) for event in events if event.kind == "resumes")
+        hidden = {
+            who: n
+            for who, n in steps.items()
+            if who not in self.shown and not self._is_internal(who)
+        }
+        if not hidden:
+            return []
+        kinds = Counter(_kind(who)[1] for who in hidden)
+        named = [f"{kind} × {n}" if n > 1 else kind for kind, n in kinds.most_common(4)]
+        more = ", …" if len(kinds) > len(named) else ""
+        tasks, taken = count(len(hidden), "other task"), count(sum(hidden.values()), "step")
+        return [f"  Meanwhile {tasks} took {taken} ({', '.join(named)}{more})."]
+
+
+def _places(events: Iterable[Event]) -> dict[Who, set[tuple[str, str]]]:
+    found: dict[Who, set[tuple[str, str]]] = {}
+    for event in events:
+        if event.kind == "resumes":
+            functions = found.setdefault(who_of(event), set())
+            if event.place is not None:
+                functions.add((event.place.file, event.place.function))
+    return found
+
+
+def _main_of(events: Sequence[Event]) -> Who | None:
+    for event in events:
+        if event.kind == "resumes":
+            return who_of(event) if event.step == 1 else None
+    return None
+
+
+def _kind(who: Who) -> Who:
+    """Tasks of one coroutine function are of one kind: `worker`, `worker-2`, `worker-3`."""
+    numbered = _NUMBERED.fullmatch(who[1])
+    return (who[0], numbered[1]) if numbered is not None else who
+
+
+def _name(who: Who) -> str:
+    return "(callback)" if who[1] == CALLBACKS else who[1]

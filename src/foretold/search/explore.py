@@ -1,0 +1,264 @@
+"""The search: many runs, until one fails or the budget is spent; then shrink, confirm, tell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from foretold.errors import ForetoldError, UsageError
+from foretold.kernel import real
+from foretold.kernel.session import session
+from foretold.search.failure import Failure, Outcome
+from foretold.search.isolation import Brief, runner_for
+from foretold.search.portfolio import Plan, plan_of, plans_for
+from foretold.search.replayers import Replayer, replayer_for
+from foretold.search.signature import Signature, signature_of
+from foretold.search.story import tell_run
+from foretold.search.verify import confirm
+from foretold.tape import Tape
+from foretold.tape.shrink import BudgetSpent
+from foretold.tape.shrink import shrink as shrink_tape
+from foretold.world.run import Main, Run, bind_main, execute
+from foretold.world.settings import Settings
+
+SHRINK_RUNS_MAX = 2_000
+SHRINK_S_MAX = 30.0
+STOCK_TRIES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a search stands; handed to `on_progress` after each run."""
+
+    runs: int
+    runs_max: int
+    failures: int
+    stage: str = "searching"
+
+
+def explore(
+    main: Main,
+    *,
+    runs: int = 100,
+    seed: int = 0,
+    order: str | None = None,
+    strategy: str = "portfolio",
+    workers: int = 1,
+    faults: None = None,
+    shrink: bool = True,
+    confirm: bool = True,
+    time_s: float | None = None,
+    save_to: str | Path | None = None,
+    target: str | None = None,
+    replayer: Replayer | None = None,
+    isolation: str | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+    **settings: Any,
+) -> Outcome:
+    """Run `main` again and again, each time on another tape, until a run fails.
+
+    `order=None` uses both orders. `time_s` ends the search after that many real seconds. A failing
+    tape is written to the folder `save_to` before shrinking begins: a kill loses nothing.
+    `isolation="fork"` starts each run from the same module state, in a fork of this process.
+    Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
+    """
+    if runs < 1:
+        raise UsageError(f"runs must be at least 1, got {runs}")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise UsageError(f"a seed is a whole number, such as seed=7; got {seed!r}")
+    if workers != 1:
+        raise UsageError("several workers are not part of this version yet: leave workers=1")
+    if faults is not None:
+        raise UsageError("faults are not part of this version yet: leave faults=None")
+    plans = plans_for(order, strategy)
+    search = Search(bind_main(main), plans, _settings(settings), isolation)
+    search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
+    search.target = target or ""
+    search.replayer = replayer or (replayer_for(main) if confirm else None)
+    search.on_progress = on_progress
+    with session():
+        return search.run(runs, seed, time_s)
+
+
+def _settings(changes: dict[str, Any]) -> Settings:
+    try:
+        return Settings().with_changes(**changes)
+    except TypeError:
+        unknown = ", ".join(changes)
+        raise UsageError(f"explore does not know one of these settings: {unknown}") from None
+
+
+def replay(main: Main, tape: Tape | str | os.PathLike[str]) -> Run:
+    """Run `main` on a tape again, exactly. `tape` is a `Tape` or the path of a tape file."""
+    from foretold.tape.file import load
+
+    if isinstance(tape, str | os.PathLike):
+        tape = load(tape).tape
+    done = execute(bind_main(main), tape, Settings.from_tape(tape.settings))
+    if done.error is not None:
+        raise done.error
+    return done
+
+
+class Search:
+    """One search with its settings."""
+
+    def __init__(
+        self,
+        main: Callable[[Any], Any],
+        plans: tuple[Plan, ...],
+        settings: Settings,
+        isolation: str | None = None,
+    ) -> None:
+        self.main = main
+        self._run_tape = runner_for(main, isolation)
+        self.plans = plans
+        self.settings = settings
+        self.shrinks = self.confirms = True
+        self.save_to: str | Path | None = None
+        self.target = ""
+        self.replayer: Replayer | None = None
+        self.on_progress: Callable[[Progress], object] | None = None
+        planned = {
+            plan: settings.with_changes(order=plan.order, strategy=plan.strategy) for plan in plans
+        }
+        self._by_plan = {plan: (each, each.on_tape()) for plan, each in planned.items()}
+        self._idle_plans: set[Plan] = set()
+        """Plans under which no choice is ever made: one run of them is enough."""
+
+    def run(self, runs: int, seed: int, time_s: float | None) -> Outcome:
+        outcome = Outcome(0, seed)
+        started = real.monotonic()
+        next_seed = seed
+        while outcome.runs < runs:
+            if time_s is not None and real.monotonic() - started > time_s:
+                break
+            plan = plan_of(next_seed, self.plans)
+            if plan not in self._idle_plans:
+                done = self._one(plan, next_seed, outcome)
+                if done.signature is not None:
+                    outcome.failures.append(self._work_out(plan, done, next_seed, outcome.runs))
+                    break
+                self._note_choices(plan, done)
+                if len(self._idle_plans) == len(set(self.plans)):
+                    outcome.vacuous = True
+                    break
+            next_seed += 1
+        outcome.elapsed_s = real.monotonic() - started
+        outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
+        return outcome
+
+    def _one(self, plan: Plan, seed: int, outcome: Outcome) -> Brief:
+        settings, on_tape = self._by_plan[plan]
+        done = self._run_tape(Tape.seeded(seed, on_tape), settings)
+        outcome.runs += 1
+        outcome.discarded += bool(done.discarded)
+        outcome.virtual_s += done.virtual_s
+        if done.reached or done.missed:
+            _add_points(outcome, done)
+        self._tell_progress(outcome.runs, len(outcome.failures), "searching")
+        return done
+
+    def _tell_progress(self, runs: int, failures: int, stage: str) -> None:
+        if self.on_progress is not None:
+            self.on_progress(Progress(runs, 0, failures, stage))
+
+    def _note_choices(self, plan: Plan, done: Brief) -> None:
+        if done.choices or done.discarded:
+            return
+        self._idle_plans.add(plan)
+        if plan.order == "any":
+            # Nobody to choose between even here: then stock order has nothing to choose either.
+            self._idle_plans.update(self.plans)
+
+    # From the first failing run to something a person can use
+
+    def _work_out(self, plan: Plan, done: Brief, seed: int, run: int) -> Failure:
+        wanted = done.signature
+        assert wanted is not None, "only failing runs are worked out"
+        tape = Tape.seeded(seed, self._by_plan[plan][1])
+        error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
+        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        self._save(found)
+        self._tell_progress(run, 1, "shrinking")
+        recorded = self._again(tape, recording=True)
+        if recorded.signature == wanted and recorded.recorded is not None:
+            found.tape = self._smaller(recorded.recorded, wanted, found)
+            self._try_stock(found, wanted)
+        self._tell(found, wanted)
+        self._save(found)
+        if self.replayer is not None:
+            self._tell_progress(run, 1, "confirming")
+            confirm(found, self.main, self.replayer)
+        return found
+
+    def _save(self, found: Failure) -> None:
+        if self.save_to is not None:
+            name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}.tape"
+            found.saved_as = found.save(Path(self.save_to) / name)
+
+    def _settings_of(self, tape: Tape) -> Settings:
+        settings = Settings.from_tape(tape.settings)
+        return settings.with_changes(wall_s_max=self.settings.wall_s_max)
+
+    def _again(self, tape: Tape, *, recording: bool = False) -> Brief:
+        return self._run_tape(tape, self._settings_of(tape), recording=recording)
+
+    def _fails_as(self, tape: Tape, wanted: Signature) -> bool:
+        return self._again(tape).signature == wanted
+
+    def _smaller(self, tape: Tape, wanted: Signature, found: Failure) -> Tape:
+        if not self._fails_as(tape, wanted):
+            return found.tape  # the recording does not replay: keep what does
+        if not self.shrinks:
+            return tape
+        deadline = real.monotonic() + SHRINK_S_MAX
+
+        def still_fails(candidate: Tape) -> bool:
+            if found.shrink_runs >= SHRINK_RUNS_MAX or real.monotonic() > deadline:
+                raise BudgetSpent
+            found.shrink_runs += 1
+            # A hold that had to be broken off is no explanation: the sentence would be untrue.
+            seen = self._again(candidate)
+            return seen.signature == wanted and not seen.broken_holds
+
+        return shrink_tape(tape, still_fails)
+
+    def _try_stock(self, found: Failure, wanted: Signature) -> None:
+        """Can stock asyncio do this? Only a run in its own order that fails is a yes."""
+        tape = found.tape
+        if tape.settings.get("order") == "asyncio":
+            found.stock_asyncio = True
+            return
+        stock = {**tape.settings, "order": "asyncio", "strategy": "fifo"}
+        candidates = [tape.derived(settings=stock)]
+        candidates += [Tape.seeded(found.seed + i, stock) for i in range(STOCK_TRIES)]
+        for candidate in candidates:
+            if self._fails_as(candidate, wanted):
+                found.stock_asyncio = True
+                recorded = self._again(candidate, recording=True).recorded
+                assert recorded is not None, "asked for"
+                found.tape = self._smaller(recorded, wanted, found)
+                return
+
+    def _tell(self, found: Failure, wanted: Signature) -> None:
+        # In this process even with isolation="fork": the exception itself is wanted, and a parent
+        # that never ran anything is as fresh as a child.
+        done = execute(self.main, found.tape, self._settings_of(found.tape), detail=True)
+        if done.error is None or signature_of(done.error) != wanted:
+            found.reproduced = False
+            found.doubt = "the same tape, run again in the same process, did not fail like this"
+            return
+        found.exception = done.error
+        found.digest = done.digest
+        found.story, found.delays = tell_run(done)
+
+
+def _add_points(outcome: Outcome, done: Brief) -> None:
+    for point, count in done.reached.items():
+        outcome.reached[point] = outcome.reached.get(point, 0) + count
+    passed = dict.fromkeys(outcome.missed + done.missed)
+    outcome.missed = [point for point in passed if point not in outcome.reached]

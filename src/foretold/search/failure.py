@@ -1,0 +1,83 @@
+"""A failure that was found: the exception, the tape that leads to it, and the story."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from foretold.search.signature import Signature, place_of
+from foretold.tape import Hold, Tape
+from foretold.tape.file import FailureNote, TapeFile, save
+from foretold.trace import Place
+
+
+class Delay(NamedTuple):
+    """An actor was held before a step, at a line, until something else had happened."""
+
+    actor: str
+    step: int
+    location: Place | None
+    until: str
+    hold: Hold
+
+
+@dataclass(slots=True)
+class Failure:
+    """One failure, found by `explore`."""
+
+    exception: BaseException
+    tape: Tape
+    signature: Signature
+    run: int
+    """Which run of the search found it, counted from 1."""
+    seed: int
+    """The seed of that run."""
+    story: str = ""
+    delays: list[Delay] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    stock_asyncio: bool = False
+    """True if stock asyncio can do this; False if it needs an order stock asyncio does not take."""
+    reproduced: bool | None = None
+    """Whether a fresh process failed in the same way; None if that was not asked for."""
+    doubt: str = ""
+    """If it did not: what happened there instead, and the first event that differs."""
+    digest: str = ""
+    target: str = ""
+    shrink_runs: int = 0
+    saved_as: Path | None = None
+
+    def save(self, path: str | Path) -> Path:
+        """Write the tape to a file that `foretold replay` takes."""
+        error = self.exception
+        lines = str(error).splitlines()
+        place = place_of(error)
+        note = FailureNote(
+            type(error).__qualname__, lines[0] if lines else "", str(place) if place else ""
+        )
+        save(path, TapeFile(self.tape, target=self.target, failure=note, digest=self.digest))
+        return Path(path)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a search gave."""
+
+    runs: int
+    """Runs of the search itself, without those for shrinking and confirming."""
+    seed: int
+    failures: list[Failure] = field(default_factory=list)
+    vacuous: bool = False
+    """Nothing was explored: no choice was ever made (every run is the same run), or every run was
+    discarded."""
+    discarded: int = 0
+    """Runs that said nothing, because a strategy gave no value."""
+    reached: dict[str, int] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+    """`sometimes` points that no run ever satisfied."""
+    elapsed_s: float = 0.0
+    virtual_s: float = 0.0
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.failures[0] if self.failures else None

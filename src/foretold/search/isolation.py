@@ -1,0 +1,161 @@
+"""Where the runs of a search take place: in this process, or each in a fork of it.
+
+In-process runs share module state: a cache filled by one run is full in the next. With
+`isolation="fork"` every run starts from the same warmed parent, which itself never runs anything,
+at the price of a fork (some milliseconds).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from foretold.errors import ForetoldError, UsageError
+from foretold.search.signature import Signature, signature_of
+from foretold.tape import Tape
+from foretold.tape.file import TapeFile, dumps, loads
+from foretold.world.run import Run, execute
+from foretold.world.settings import Settings
+
+
+@dataclass(slots=True)
+class Brief:
+    """What a search needs to know of a run."""
+
+    signature: Signature | None
+    """None if the run held."""
+    digest: str
+    choices: int
+    virtual_s: float
+    reached: dict[str, int] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+    discarded: str = ""
+    broken_holds: int = 0
+    recorded: Tape | None = None
+    error: BaseException | None = None
+    """The exception itself, if the run took place in this process."""
+
+
+class Runner(Protocol):
+    """Runs a tape and says briefly what came of it."""
+
+    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief: ...
+
+
+def runner_for(main: Callable[[Any], Any], isolation: str | None) -> Runner:
+    """The runner for an `isolation` setting."""
+    if isolation is None:
+        return InProcess(main)
+    if isolation == "fork":
+        return Forked(main)
+    raise UsageError(f'isolation is "fork" or None, got {isolation!r}')
+
+
+class InProcess:
+    """Runs share this process and its module state."""
+
+    def __init__(self, main: Callable[[Any], Any]) -> None:
+        self._main = main
+
+    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
+        return brief_of(execute(self._main, tape, settings, recording=recording))
+
+
+def brief_of(done: Run) -> Brief:
+    """A run, briefly."""
+    return Brief(
+        None if done.error is None else signature_of(done.error),
+        done.digest,
+        done.choices,
+        done.virtual_s,
+        done.reached,
+        done.missed,
+        done.discarded,
+        done.broken_holds,
+        done.tape.recorded() if done.tape.recording else None,
+        done.error,
+    )
+
+
+class Forked:
+    """Each run takes place in a child of this process and leaves no trace here."""
+
+    def __init__(self, main: Callable[[Any], Any]) -> None:
+        self._in_process = InProcess(main)
+
+    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
+        return _from_json(
+            in_fork(lambda: _to_json(self._in_process(tape, settings, recording=recording)))
+        )
+
+
+def in_fork(work: Callable[[], str]) -> str:
+    """The text that `work` returns, computed in a forked child with its output thrown away."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        # _exit whatever happens: the child must not run the parent's clean-up.
+        try:
+            os.close(reading)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+            text = work().encode("utf-8", "surrogatepass")
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(text)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if not answer:
+        raise ForetoldError(
+            f"a forked run died without an answer (status {status}): the program ended the "
+            "process, or crashed it"
+        )
+    return answer.decode("utf-8", "surrogatepass")
+
+
+def _to_json(brief: Brief) -> str:
+    recorded = None if brief.recorded is None else dumps(TapeFile(brief.recorded))
+    return json.dumps(
+        {
+            "signature": brief.signature,
+            "digest": brief.digest,
+            "choices": brief.choices,
+            "virtual_s": brief.virtual_s,
+            "reached": brief.reached,
+            "missed": brief.missed,
+            "discarded": brief.discarded,
+            "broken_holds": brief.broken_holds,
+            "recorded": recorded,
+            "cast": {} if brief.recorded is None else _names(brief.recorded),
+        }
+    )
+
+
+def _names(tape: Tape) -> dict[str, list[str]]:
+    return {host: list(names) for host, names in tape.cast.items()}
+
+
+def _from_json(text: str) -> Brief:
+    data = json.loads(text)
+    signature = data["signature"]
+    recorded = None if data["recorded"] is None else loads(data["recorded"]).tape
+    if recorded is not None:
+        recorded.cast = data["cast"]
+    return Brief(
+        None if signature is None else Signature(*signature),
+        data["digest"],
+        data["choices"],
+        data["virtual_s"],
+        data["reached"],
+        data["missed"],
+        data["discarded"],
+        data["broken_holds"],
+        recorded,
+    )

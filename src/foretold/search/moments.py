@@ -1,0 +1,212 @@
+"""Moments: the lines of a story's second part, from events to aligned text.
+
+One step of a task is one moment: where it went on, and how far it came. How far is known from the
+line at which the same task goes on the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from foretold.search.failure import Delay
+from foretold.search.words import TIMEOUTS, count, duration, ended_how, short, source_line
+from foretold.trace import Event, Place
+
+JUMP_NS_MIN = 1_000_000
+"""A step never takes that long unless the story says so: it was a jump of time."""
+ROUNDS_MIN = 3
+"""From so many on, steps that come back to the line where they began are told as one."""
+
+_SAID = {
+    "chose": "chooses {}",
+    "slow step": "the event loop is late: this step {}",
+    "stalled": "{}",
+}
+"""Events that are told besides the steps, and how."""
+
+Who = tuple[str, str]
+"""Host and actor."""
+
+
+class Moment(NamedTuple):
+    """One line of the story."""
+
+    time_ns: int | None
+    who: Who | None
+    place: Place | None
+    text: str
+    rounds: bool = False
+    """A step that ended at the line where it began, with nothing to say about it."""
+    passed_ns: int = 0
+    """Not a step: so much time passed in which nobody did anything."""
+
+
+class Ending(NamedTuple):
+    """How the run failed: who, in which of its steps, and where."""
+
+    who: Who | None
+    step: int
+    moment: Moment
+    stuck: Mapping[str, tuple[Place, str]] = {}
+    """In a deadlock: where each task waits for ever, and for what."""
+
+
+def who_of(event: Event) -> Who:
+    """The host and the actor of an event."""
+    return (event.host, event.actor)
+
+
+def moments_of(
+    events: Sequence[Event], numbers: Iterable[int], delays: list[Delay], ending: Ending
+) -> list[Moment]:
+    """What can be told of the events with these numbers, with rounds told as one, and the end."""
+    told = list(_told(events, numbers, _Notes(delays, ending)))
+    return [*_rounds_joined(told), ending.moment]
+
+
+class _Notes:
+    """What is said about single steps besides where they go: held, let go, failed."""
+
+    def __init__(self, delays: list[Delay], ending: Ending) -> None:
+        self._held = {(d.hold.host, d.hold.actor, d.hold.step) for d in delays}
+        self._ending = ending
+
+    def step(self, event: Event, then: Event | None) -> Moment:
+        key = (event.host, event.actor, event.step)
+        let_go = "let go: " if key in self._held else ""
+        verb = "starts" if event.step == 1 else "goes on"
+        held_next = (event.host, event.actor, event.step + 1) in self._held
+        held = "  (held here)" if held_next else ""
+        far = self._how_far(event, then)
+        text = f"{let_go}{verb}{far or ', is back at this line'}{held}"
+        rounds = not (far or held or let_go)
+        return Moment(event.time_ns, who_of(event), event.place, text, rounds=rounds)
+
+    def _how_far(self, event: Event, then: Event | None) -> str:
+        """Empty if it comes back to the line where it began."""
+        ending = self._ending
+        if (who_of(event), event.step) == (ending.who, ending.step):
+            return _runs_to(ending.moment.place, event.place) or ", fails"
+        if then is None:
+            place, what = ending.stuck.get(event.actor, (None, "ever"))
+            return f"{_runs_to(place, event.place)}, waits for {what}"
+        if then.kind == "ended":
+            return f", {ended_how(then.text)}"
+        return "" if then.place == event.place else _runs_to(then.place, event.place)
+
+
+def _runs_to(there: Place | None, here: Place | None) -> str:
+    if there is None:
+        return ""
+    same_file = here is not None and here.file == there.file
+    where = f"line {there.line}" if same_file else short(there)
+    text = source_line(there)
+    return f", runs to {where}" + (f": {text}" if text else "")
+
+
+def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Iterator[Moment]:
+    following = _following(events)
+    before: Event | None = None
+    for number in numbers:
+        event = events[number]
+        # The texts of these say themselves how long they took.
+        takes_time = event.kind in ("slow step", "stalled")
+        gap_ns = 0 if before is None or takes_time else event.time_ns - before.time_ns
+        if gap_ns >= JUMP_NS_MIN:
+            yield Moment(None, None, None, "", passed_ns=gap_ns)
+        if event.kind == "resumes":
+            yield notes.step(event, following[number])
+        elif event.kind in _SAID:
+            text = _SAID[event.kind].format(event.text)
+            yield Moment(event.time_ns, who_of(event), event.place, text)
+        elif event.kind == "callback" and event.text in TIMEOUTS:
+            yield Moment(event.time_ns, None, None, "(a timeout expires)")
+        before = event
+
+
+def _following(events: Sequence[Event]) -> list[Event | None]:
+    """For each event: what the same actor did next, its next step or its end."""
+    latest: dict[Who, Event] = {}
+    found: list[Event | None] = []
+    for event in reversed(events):
+        found.append(latest.get(who_of(event)))
+        if event.kind in ("resumes", "ended"):
+            latest[who_of(event)] = event
+    found.reverse()
+    return found
+
+
+def _rounds_joined(told: list[Moment]) -> Iterator[Moment]:
+    """Many steps of one task round the same line become one line, at the first of them."""
+    rounds = _rounds(told)
+    for number, moment in enumerate(told):
+        times = rounds.get(number)
+        if times is None:
+            yield moment
+        elif times:
+            yield moment._replace(text=f"goes round this line {times} times")
+
+
+def _rounds(told: list[Moment]) -> dict[int, int]:
+    """Numbers of moments that belong to rounds: how many, at the first; 0 at the others."""
+    found: dict[int, int] = {}
+    running: dict[Who, list[int]] = {}
+
+    def close(who: Who) -> None:
+        numbers = running.pop(who, [])
+        if len(numbers) >= ROUNDS_MIN:
+            found.update(dict.fromkeys(numbers, 0))
+            found[numbers[0]] = len(numbers)
+
+    for number, moment in enumerate(told):
+        if moment.who is None:
+            continue
+        if moment.rounds:
+            running.setdefault(moment.who, []).append(number)
+        else:
+            close(moment.who)
+    for who in list(running):
+        close(who)
+    return found
+
+
+# Text
+
+
+def lines_of(
+    moments: Sequence[Moment], start_ns: int, names: dict[Who, str], lines_max: int
+) -> list[str]:
+    """The moments as aligned columns; of too many, those in the middle are left out."""
+    rows = [_row(moment, start_ns, names) for moment in _time_joined(moments)]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    lines = [_aligned(row, widths) for row in rows]
+    if len(lines) > lines_max:
+        head, tail = lines_max // 3, lines_max - lines_max // 3
+        lines[head:-tail] = [f"  … {count(len(lines) - lines_max, 'line')} left out"]
+    return lines
+
+
+def _time_joined(moments: Sequence[Moment]) -> Iterator[Moment]:
+    """Time that passed in several pieces, with nothing to tell between them, is one piece."""
+    passed_ns = 0
+    for moment in moments:
+        if moment.passed_ns:
+            passed_ns += moment.passed_ns
+            continue
+        if passed_ns:
+            yield Moment(None, None, None, f"({duration(passed_ns)} later)")
+            passed_ns = 0
+        yield moment
+
+
+def _row(moment: Moment, start_ns: int, names: dict[Who, str]) -> tuple[str, str, str, str]:
+    time = "" if moment.time_ns is None else f"{(moment.time_ns - start_ns) / 1e9:.6f} s"
+    who = names.get(moment.who, moment.who[1]) if moment.who is not None else ""
+    return time, who, short(moment.place), moment.text
+
+
+def _aligned(row: tuple[str, str, str, str], widths: list[int]) -> str:
+    time, who, place, text = row
+    columns = (time.rjust(widths[0]), who.ljust(widths[1]), place.ljust(widths[2]), text)
+    return f"  {'  '.join(columns)}".rstrip()

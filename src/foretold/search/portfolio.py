@@ -1,0 +1,48 @@
+"""Which scheduler and which order a run uses, as a function of its seed.
+
+So that a seed alone says all about a run: `foretold replay TARGET --seed N` needs nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from foretold.errors import UsageError
+from foretold.kernel.kernel import Order
+from foretold.kernel.schedulers import SCHEDULERS
+
+
+class Plan(NamedTuple):
+    """How one run is scheduled."""
+
+    order: Order
+    strategy: str
+
+
+PORTFOLIO = (
+    Plan("any", "delays"),
+    Plan("any", "pct"),
+    Plan("any", "random"),
+    Plan("asyncio", "fifo"),
+)
+
+
+def plans_for(order: str | None, strategy: str) -> tuple[Plan, ...]:
+    """The plans among which a search with these settings takes turns."""
+    if order not in (None, "asyncio", "any"):
+        raise UsageError(f'order is "asyncio", "any" or None for both, got {order!r}')
+    if strategy != "portfolio" and strategy not in SCHEDULERS:
+        known = ", ".join(("portfolio", *SCHEDULERS))
+        raise UsageError(f"there is no strategy {strategy!r}; known are {known}")
+    if strategy == "portfolio":
+        return tuple(p for p in PORTFOLIO if order in (None, p.order))
+    if order == "asyncio":
+        return (Plan("asyncio", strategy),)
+    if order == "any":
+        return (Plan("any", strategy),)
+    return (Plan("any", strategy), Plan("asyncio", strategy))
+
+
+def plan_of(seed: int, plans: tuple[Plan, ...]) -> Plan:
+    """The plan of the run with this seed."""
+    return plans[seed % len(plans)]

@@ -1,0 +1,38 @@
+"""What makes two failures the same failure: the kind of exception and the user's line."""
+
+from __future__ import annotations
+
+import types
+from typing import NamedTuple
+
+from foretold.kernel.waiting import is_library
+from foretold.trace import Place
+
+
+class Signature(NamedTuple):
+    """The identity of a failure."""
+
+    kind: str
+    place: str
+    """`file:line` of the innermost line of the user's own; empty if there is none."""
+
+
+def place_of(error: BaseException) -> Place | None:
+    """The innermost line of the user's own in a traceback; else the innermost of all."""
+    places = []
+    traceback: types.TracebackType | None = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(Place(code.co_filename, traceback.tb_lineno, code.co_qualname))
+        traceback = traceback.tb_next
+    for place in reversed(places):
+        if not is_library(place.file):
+            return place
+    return None
+
+
+def signature_of(error: BaseException) -> Signature:
+    """The identity of a failure."""
+    kind = type(error)
+    place = place_of(error)
+    return Signature(f"{kind.__module__}.{kind.__qualname__}", str(place) if place else "")

@@ -1,0 +1,99 @@
+"""The folder `.foretold`: failing tapes, kept by test until the test holds on them again.
+
+    .foretold/
+        .gitignore                      one line, `*`: what a machine found is not part of a project
+        failures/
+            test_transfer-1f0c8a3e/     the test's name, and a digest of its whole id
+                AssertionError-77.tape
+        fixed/                          tapes on which the test has held again, the newest few
+
+A failure found yesterday is the first thing tried today. It is not deleted once the test holds on
+it: a tape that no longer fails may be a bug that was mended, or merely code that was moved, and
+only a person can tell which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER = ".foretold"
+SAVED_MAX = 20
+"""So many saved failures of one test are tried again, the newest first."""
+FIXED_MAX = 100
+NAME_CHARS_MAX = 60
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+_IGNORE_ALL = "# Found by foretold on this machine; no part of the project.\n*\n"
+
+
+class Store:
+    """The failing tapes of one project."""
+
+    def __init__(self, project: str | os.PathLike[str]) -> None:
+        self.root = Path(project, FOLDER)
+
+    def folder_of(self, test: str) -> Path:
+        """Where the tapes of a test belong. Nothing is made yet."""
+        name = _UNSAFE.sub("-", re.split(r"::|:", test)[-1]).strip("-.")
+        digest = hashlib.blake2b(test.encode("utf-8", "replace"), digest_size=4).hexdigest()
+        return self.root / "failures" / f"{name[:NAME_CHARS_MAX]}-{digest}"
+
+    def saved(self, test: str) -> list[Path]:
+        """The saved failures of a test, the newest first."""
+        return _newest_first(self.folder_of(test).glob("*.tape"))[:SAVED_MAX]
+
+    def all_saved(self) -> list[Path]:
+        """The saved failures of all tests, the newest first."""
+        return _newest_first((self.root / "failures").glob("*/*.tape"))
+
+    def keep_out_of_git(self) -> None:
+        """Called when there is something to keep: a project without failures gets no folder."""
+        marker = self.root / ".gitignore"
+        with suppress(OSError):  # the tape matters more than its surroundings
+            self.root.mkdir(parents=True, exist_ok=True)
+            if not marker.exists():
+                marker.write_text(_IGNORE_ALL, "utf-8")
+
+    def is_writable(self) -> bool:
+        """False on a read-only disk: then a failure is reported, but cannot be kept."""
+        nearest = self.root
+        while not nearest.exists() and nearest != nearest.parent:
+            nearest = nearest.parent
+        return nearest.is_dir() and os.access(nearest, os.W_OK)
+
+    def set_aside(self, path: Path) -> Path:
+        """The test holds on this tape now: move it to `fixed`. Returns where it is from now on."""
+        new = self.root / "fixed" / f"{path.parent.name}-{path.name}"
+        try:
+            new.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, new)
+        except OSError:
+            return path  # not ours to change; it is tried again next time
+        os.utime(new)
+        for old in _newest_first(new.parent.glob("*.tape"))[FIXED_MAX:]:
+            old.unlink(missing_ok=True)
+        self._remove_if_empty(path.parent)
+        return new
+
+    def discard(self, path: Path) -> None:
+        """Delete a tape that never was a failure."""
+        with suppress(OSError):
+            path.unlink()
+        self._remove_if_empty(path.parent)
+
+    def _remove_if_empty(self, folder: Path) -> None:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _newest_first(paths: Iterator[Path]) -> list[Path]:
+    found = []
+    for path in paths:
+        with suppress(OSError):  # another process may have moved it meanwhile
+            found.append((-path.stat().st_mtime_ns, path.name, path))
+    return [path for *_, path in sorted(found)]

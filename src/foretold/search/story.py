@@ -1,0 +1,219 @@
+"""The story of a failing run, in the user's nouns: who was held where while who did what.
+
+First what departs from the calm order, in sentences. Then the steps from the first interesting
+moment to the failure, as lines of (virtual time, task, source line, what happened). A run has
+thousands of steps and a reader has one minute, so only those who matter are shown: whom a sentence
+names, who failed, main, and as many others as there is room for. The rest is counted.
+
+Everything here is a function of the schedule and the events: the same run, the same story.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from foretold.errors import Deadlock
+from foretold.search.cast import Cast
+from foretold.search.failure import Delay
+from foretold.search.moments import Ending, Moment, lines_of, moments_of, who_of
+from foretold.search.signature import place_of
+from foretold.search.words import (
+    callback_in_words,
+    duration,
+    ended_how,
+    ordinal,
+    pace_sentences,
+    short,
+    source_line,
+    until_of,
+)
+from foretold.tape import CALLBACKS, Choice, Schedule, Slow
+from foretold.trace import Event, Place, encode
+from foretold.world.run import Run
+from foretold.world.settings import Settings
+
+LINES_MAX = 40
+_WAITS = re.compile(r"  (?P<who>.+) waits at (?P<file>.+):(?P<line>\d+) for (?P<what>.+)")
+SENTENCES_MAX = 8
+VALUES_MAX = 12
+
+
+def tell_run(done: Run) -> tuple[str, list[Delay]]:
+    """The story of a run that was made with `detail=True`, and the delays in it."""
+    tape = done.tape
+    start_ns = int(Settings.from_tape(tape.settings).monotonic_s * 1e9)
+    # A seeded run has no schedule of its own; what its scheduler did is on record, if asked for.
+    schedule = tape.written if tape.recording else tape.schedule
+    return tell(schedule, done.trace.events, start_ns, error=done.error, choices=tape.choices)
+
+
+def tell(
+    schedule: Schedule,
+    events: Iterable[Event],
+    start_ns: int,
+    *,
+    error: BaseException | None = None,
+    choices: Mapping[str, Sequence[Choice]] | None = None,
+) -> tuple[str, list[Delay]]:
+    """The story and the delays in it."""
+    every = list(events)
+    cut, culprit = _failure_among(every, error)
+    kept = every[:cut]
+    delays = delays_of(schedule, every)
+    begin = _first_interesting(kept, delays, schedule)
+    ending = _ending(kept, culprit, error)
+    # If everybody was delayed (a run that was not shrunk), delays tell nobody apart.
+    telling = len(delays) + len(schedule.slows) <= SENTENCES_MAX
+    cast = Cast(kept, schedule if telling else Schedule(), ending.who)
+    numbers = [*cast.last_seen(kept[:begin]), *range(begin, cut)]
+    # All events are handed over: how far a task came is known from where it went on later.
+    told = moments_of(every, numbers, delays if telling else [], ending)
+    moments = cast.choose(told)
+    parts = _departures(every, delays, schedule, choices or {})
+    parts += _values_before(kept[:begin])
+    parts.append("What happened, in virtual time:")
+    parts += lines_of(moments, start_ns, cast.names(), LINES_MAX)
+    parts += cast.others(kept[begin:])
+    return "\n".join(parts), delays
+
+
+def delays_of(schedule: Schedule, events: Sequence[Event]) -> list[Delay]:
+    """The holds of a schedule that held somebody, with the lines at which they did."""
+    at = {(e.host, e.actor, e.step): e.place for e in events if e.kind == "resumes"}
+    return [
+        Delay(hold.actor, hold.step, at.get(hold.key), until_of(hold), hold)
+        for hold in schedule.holds.values()
+        # Who was held to the very end never made that step, but made the one before it.
+        if hold.key in at or (hold.host, hold.actor, hold.step - 1) in at
+    ]
+
+
+# Where the story ends
+
+
+def _failure_among(
+    events: Sequence[Event], error: BaseException | None
+) -> tuple[int, Event | None]:
+    """How many events there are up to the failure, and the one that is it, if there is one."""
+    for number, event in enumerate(events, 1):
+        if event.kind == "failed":
+            return number, event
+    wanted = f"raised {encode(error)}" if error is not None else "raised "
+    ends = [
+        (number, event)
+        for number, event in enumerate(events, 1)
+        if event.kind == "ended" and event.text.startswith(wanted)
+    ]
+    if not ends:
+        return len(events), None
+    # Main only passes on what another task raised before: where it came from is what interests.
+    main = who_of(events[0])
+    last = next((n for n, (_, event) in enumerate(ends) if who_of(event) == main), len(ends) - 1)
+    return ends[max(0, last - 1)] if who_of(ends[last][1]) == main else ends[last]
+
+
+def _ending(events: list[Event], culprit: Event | None, error: BaseException | None) -> Ending:
+    last = culprit or (events[-1] if events else None)
+    time_ns = last.time_ns if last is not None else None
+    who = who_of(culprit) if culprit is not None else None
+    step = culprit.step if culprit is not None else 0
+    if error is None:
+        said = ended_how(culprit.text) if culprit is not None else "the run ends"
+        return Ending(who, step, Moment(time_ns, who, None, said))
+    # The list that follows in a Deadlock is part of the exception, not of its first line.
+    lines = [line.removesuffix(" Waiting:") for line in str(error).splitlines()]
+    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    last_moment = Moment(time_ns, who, place_of(error), f"fails: {said}")
+    return Ending(who, step, last_moment, _stuck(lines) if isinstance(error, Deadlock) else {})
+
+
+def _stuck(lines: list[str]) -> dict[str, tuple[Place, str]]:
+    """Who waits where for what, as the message of a Deadlock lists it."""
+    found = (_WAITS.fullmatch(line) for line in lines)
+    return {
+        match["who"]: (Place(match["file"], int(match["line"]), ""), match["what"])
+        for match in found
+        if match is not None
+    }
+
+
+# Where it begins
+
+
+def _first_interesting(events: list[Event], delays: list[Delay], schedule: Schedule) -> int:
+    """The index of the first event worth telling: the step before the first departure."""
+    wanted: set[tuple[str, str, int]] = {s.key for s in schedule.slows.values()}
+    for delay in delays:
+        hold = delay.hold
+        # Held before it began: then the first one that was let past it is where it begins.
+        before = (hold.actor, hold.step - 1) if hold.step > 1 else (hold.until_actor, 1)
+        wanted.add((hold.host, *before))
+        wanted.add(hold.key)
+    for number, event in enumerate(events):
+        if (event.host, event.actor, event.step) in wanted:
+            return number
+    return 0
+
+
+# Sentences
+
+
+def _departures(
+    events: list[Event],
+    delays: list[Delay],
+    schedule: Schedule,
+    choices: Mapping[str, Sequence[Choice]],
+) -> list[str]:
+    at = {
+        (event.host, event.actor, event.step): event
+        for event in events
+        if event.kind in ("resumes", "callback")
+    }
+    said = [_delay_sentence(delay, at) for delay in delays]
+    said += [_slow_sentence(slow, at) for slow in schedule.slows.values() if slow.key in at]
+    said += pace_sentences(choices)
+    if not said:
+        chosen = any(event.kind == "chose" for event in events)
+        values = ", with the values that were chosen" if chosen else ""
+        return [f"No task was delayed: this happens when all take turns{values}."]
+    shown = [f"  {sentence}" for sentence in said[:SENTENCES_MAX]]
+    if len(said) > SENTENCES_MAX:
+        shown.append(f"  … and {len(said) - SENTENCES_MAX} more delays")
+    return ["All take turns, first come first served, except that", *shown]
+
+
+def _delay_sentence(delay: Delay, at: Mapping[tuple[str, str, int], Event]) -> str:
+    hold = delay.hold
+    callback = at.get((hold.host, hold.until_actor, hold.until_step))
+    until = until_of(hold, callback.text if callback is not None else "")
+    if delay.step == 1:
+        return f"{delay.actor} did not start until {until}"
+    before = f"its {ordinal(delay.step)} step{_quoted(delay.location)}"
+    return f"{delay.actor} was held before {before}, until {until}"
+
+
+def _slow_sentence(slow: Slow, at: Mapping[tuple[str, str, int], Event]) -> str:
+    event = at[slow.key]
+    late = f"the event loop was late by {duration(slow.ns)} (a busy machine)"
+    if slow.actor == CALLBACKS:
+        return f"{late} when {callback_in_words(event.text, slow.step)}"
+    return f"{late} after the {ordinal(slow.step)} step of {slow.actor}{_quoted(event.place)}"
+
+
+def _quoted(place: Place | None) -> str:
+    if place is None:
+        return ""
+    text = source_line(place)
+    return f", at {short(place)}" + (f" `{text}`" if text else "")
+
+
+def _values_before(events: list[Event]) -> list[str]:
+    values = [event.text for event in events if event.kind == "chose"]
+    if not values:
+        return []
+    more = [f"  … {len(values) - VALUES_MAX} more"] if len(values) > VALUES_MAX else []
+    return ["Chosen before:", *(f"  {value}" for value in values[:VALUES_MAX]), *more]
+
+
+__all__ = ["delays_of", "ordinal", "short", "source_line", "tell", "tell_run"]

@@ -1,0 +1,124 @@
+"""The small words of a story: numbers, places, durations, how something ended.
+
+Paths are shown as a person would write them: relative to where they are, and of a library only
+what stands behind `site-packages`. So a story reads the same on every machine.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sysconfig
+from collections.abc import Mapping, Sequence
+
+from foretold.kernel.pace import READ_NS, STEP_NS
+from foretold.tape import CALLBACKS, ENDED, Choice, Hold
+from foretold.trace import Place
+
+SOURCE_CHARS_MAX = 60
+_PATHS = sysconfig.get_paths()
+# site-packages lies inside the folder of the standard library: the longer one first.
+_LIBRARIES = tuple(f"{_PATHS[name]}{os.sep}" for name in ("purelib", "platlib", "stdlib"))
+_RAISED = re.compile(r"raised ([\w.]+)\[\d+: (.*)\]", re.DOTALL)
+
+TIMEOUTS = ("Timeout._on_timeout", "_release_waiter")
+# asyncio's own callbacks, by what they mean to somebody who never saw its source.
+_CALLBACKS = {
+    "_set_result_unless_cancelled": "a sleep was over",
+    **dict.fromkeys(TIMEOUTS, "a timeout had expired"),
+    "gather.<locals>._done_callback": "gather had seen one of its tasks end",
+    "_wait.<locals>._on_completion": "wait had seen one of its tasks end",
+    "TaskGroup._on_task_done": "the task group had seen one of its tasks end",
+    "_run_until_complete_cb": "the run was told to end",
+}
+
+
+def ordinal(n: int) -> str:
+    """1st, 2nd, 3rd, 4th …"""
+    if 10 <= n % 100 <= 20:
+        return f"{n}th"
+    return f"{n}{({1: 'st', 2: 'nd', 3: 'rd'}).get(n % 10, 'th')}"
+
+
+def count(n: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def duration(ns: int) -> str:
+    """A length of time in the unit that suits it."""
+    if ns >= 999_500_000:
+        return f"{ns / 1e9:,.3f}".rstrip("0").rstrip(".") + " s"
+    if ns >= 999_500:
+        return f"{ns / 1e6:.3g} ms"
+    return f"{ns / 1e3:.3g} µs"
+
+
+def short(place: Place | None) -> str:
+    """A place as a person writes it: `bank.py:12`, `asyncio/queues.py:158`."""
+    return f"{short_path(place.file)}:{place.line}" if place is not None else ""
+
+
+def short_path(file: str) -> str:
+    """A path relative to where we are; a library's from its package on."""
+    for folder in _LIBRARIES:
+        if file.startswith(folder):
+            return file[len(folder) :]
+    if not os.path.isabs(file):
+        return file
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative
+
+
+def source_line(place: Place | None) -> str:
+    """The text of a line, cut off where it gets long."""
+    if place is None:
+        return ""
+    text = linecache.getline(place.file, place.line).strip()
+    return text if len(text) <= SOURCE_CHARS_MAX else f"{text[: SOURCE_CHARS_MAX - 1].rstrip()}…"
+
+
+def until_of(hold: Hold, callback: str = "") -> str:
+    """What ended a hold. `callback` is the name of the callback it waited for, if it was one."""
+    if hold.until_actor == CALLBACKS:
+        return callback_in_words(callback, hold.until_step)
+    if hold.until_step == ENDED:
+        return f"{hold.until_actor} had ended"
+    if hold.until_step == 1:
+        return f"{hold.until_actor} had started"
+    return f"{hold.until_actor} had made its {ordinal(hold.until_step)} step"
+
+
+def callback_in_words(name: str, number: int) -> str:
+    """What it means that a host's callback number so and so, of that name, has run."""
+    named = f" ({name})" if name else ""
+    return _CALLBACKS.get(name) or f"the {ordinal(number)} callback{named} had run"
+
+
+def ended_how(outcome: str) -> str:
+    """How a task ended, from what the trace noted."""
+    if outcome == "cancelled":
+        return "is cancelled"
+    if (raised := _RAISED.fullmatch(outcome)) is not None:
+        return f"raises {raised[1]}({raised[2]})"
+    value = outcome.removeprefix("returned ")
+    # The trace spells containers and objects in a way of its own that would only puzzle here.
+    plain = value != "None" and value[0] not in "[{<" and len(value) <= SOURCE_CHARS_MAX
+    return f"returns {value}" if plain else "runs to its end"
+
+
+def pace_sentences(choices: Mapping[str, Sequence[Choice]]) -> list[str]:
+    """What a tape says about the cost of steps, where that is not the calm one."""
+    costs = {
+        "cost of a step": ("each step", STEP_NS),
+        "cost of reading a clock": ("each look at a clock", READ_NS),
+    }
+    said = []
+    for name, entries in sorted(choices.items()):
+        for choice in entries if name.startswith("pace/") else ():
+            if choice.value and choice.label in costs:
+                what, options = costs[choice.label]
+                cost = options[min(choice.value, len(options) - 1)]
+                said.append(f"{what} took {duration(cost)} instead of {duration(options[0])}")
+    return said

@@ -1,0 +1,1 @@
+"""L3: what must hold, and what a workload chooses."""

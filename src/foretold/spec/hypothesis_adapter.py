@@ -1,0 +1,592 @@
+"""Draws values of Hypothesis strategies from a tape.
+
+Hypothesis is the language in which inputs are described; the tape is the engine. This file is the
+seam, and the only one that touches Hypothesis' private API: a `ConjectureData` that records
+nothing, reads no clock and asks the tape for every primitive value. `primitives.py` says how such
+a value is made of choices.
+
+A filter or a set that rejects a value tries again with the next simplest ones, so the calm tape
+fills a set with 0, 1, 2 instead of giving up.
+
+A value may go on drawing after it was drawn (`data()`, `functions()`, `randoms()`): such a later
+draw is made like a first one. Nothing here survives an `await`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import math
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any, NoReturn, TypeVar
+
+import hypothesis
+from hypothesis import strategies as st
+
+from foretold.errors import UsageError
+from foretold.spec.primitives import Alphabet, CalmSource, Catalogue, ChoiceSource, Drawer
+
+SUPPORTED_HYPOTHESIS = ">=6.170.1,<7"
+"""Tested range. Elsewhere the adapter still loads, if it finds everything it builds on."""
+
+try:
+    from hypothesis import reporting
+    from hypothesis.control import BuildContext, _current_build_context, should_note
+    from hypothesis.errors import ChoiceTooLarge, StopTest, UnsatisfiedAssumption
+    from hypothesis.internal import charmap
+    from hypothesis.internal.conjecture import data as conjecture
+    from hypothesis.internal.conjecture.choice import (
+        choice_from_index,
+        choice_permitted,
+        choice_to_index,
+    )
+    from hypothesis.internal.conjecture.data import MAX_DEPTH, ConjectureData, Status
+    from hypothesis.internal.conjecture.providers import (
+        COLLECTION_DEFAULT_MAX_SIZE,
+        GLOBAL_CONSTANTS,
+        PrimitiveProvider,
+    )
+    from hypothesis.internal.conjecture.utils import _calc_p_continue
+    from hypothesis.internal.intervalsets import IntervalSet
+    from hypothesis.strategies._internal import functions as st_functions
+    from hypothesis.strategies._internal import lazy as st_lazy
+    from hypothesis.strategies._internal import random as st_random
+    from hypothesis.utils.conventions import not_set
+except ImportError as moved:
+    raise UsageError(
+        f"Hypothesis {hypothesis.__version__} has moved what foretold builds on ({moved}). "
+        f"Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
+    ) from moved
+
+__all__ = [
+    "SUPPORTED_HYPOTHESIS",
+    "CalmSource",
+    "ChoiceSource",
+    "StepDiscarded",
+    "clean_up",
+    "draw",
+    "missing_private_api",
+    "warm_up",
+]
+
+T = TypeVar("T")
+Shared = dict[Any, Any]
+
+CHOICES_MAX = 16_384
+"""Of one draw. A strategy that recurses without end is cut here, and the step is discarded."""
+
+# Keys in `shared`, beside those of `st.shared()`: what is to be done when the run is over, and what
+# the Randoms of one run have in common.
+PUT_OFF, RANDOM_STATES, RANDOM_SEEDS = object(), object(), object()
+
+
+class StepDiscarded(BaseException):
+    """A strategy gave no value: a filter or an `assume` was not satisfied, or it grew too large.
+
+    No error of the program under test, hence no `Exception`: an `except Exception` on the way
+    must not take it for one. Whoever runs the step catches it and goes on with the next.
+    """
+
+
+# ---------------------------------------------------------------- what is used of Hypothesis
+
+PRIVATE_API: tuple[tuple[Any, str], ...] = (
+    (ConjectureData, "_draw _pooled_constraints draw draw_boolean start_span stop_span"),
+    (ConjectureData, "track_arg_span track_arg_label conclude_test mark_invalid"),
+    (BuildContext, "record_call"),
+    (PrimitiveProvider, "draw_boolean draw_integer draw_float draw_string draw_bytes"),
+    (IntervalSet, "char_in_shrink_order __len__ __contains__"),
+    (st.SearchStrategy, "validate is_empty do_draw"),
+    (st.DataObject, "draw"),
+    (_current_build_context, "value"),
+    (reporting.reporter, "value"),
+    (conjecture, "time gc_cumulative_time"),
+    (charmap, "gzip storage_directory intervals_from_codec"),
+    (st_functions, "should_note"),
+    (st_random, "should_note"),
+    (st_lazy, "unwrap_strategies"),
+    (GLOBAL_CONSTANTS, "integers floats strings"),
+)
+"""Owners and names: looked up when this file is loaded, so that a move is noticed at once."""
+
+PRIVATE_ATTRIBUTES = (
+    "depth events frozen hypothesis_runner invalid_location provider seeds_to_states "
+    "states_for_ids status target_observations testcounter unique_element_depth "
+    "_shared_data_strategy _shared_strategy_draws"
+)
+"""What strategies find on their `ConjectureData`, and this file reads or sets."""
+
+
+def missing_private_api() -> list[str]:
+    """What this version of Hypothesis lacks of what is used here. Empty: all is well."""
+    missing = [
+        f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
+        for owner, names in PRIVATE_API
+        for name in names.split()
+        if not hasattr(owner, name)
+    ]
+    blank = _blank_data()
+    return missing + [f"ConjectureData().{n}" for n in PRIVATE_ATTRIBUTES.split() if n not in blank]
+
+
+def _blank_data() -> dict[str, Any]:
+    """The attributes of a new `ConjectureData`, made without reading the clock.
+
+    Reading it would move virtual time; and with the first reading Hypothesis sets a callback that
+    reads it at every garbage collection.
+    """
+    module: Any = conjecture
+    before = module.time, module.gc_cumulative_time
+    module.time, module.gc_cumulative_time = SimpleNamespace(perf_counter=float), float
+    try:
+        return vars(ConjectureData(random=None))
+    finally:
+        module.time, module.gc_cumulative_time = before
+
+
+if _missing := missing_private_api():
+    raise UsageError(
+        f"Hypothesis {hypothesis.__version__} lacks {', '.join(_missing)}, on which foretold "
+        f"builds. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
+    )
+
+_BLANK = _blank_data()
+_BLANK_CONTAINERS = [(k, v) for k, v in _BLANK.items() if isinstance(v, dict | list | set)]
+_unwrap: Callable[[Any], Any] = st_lazy.unwrap_strategies
+
+# ---------------------------------------------------------------- primitives
+
+_catalogue = Catalogue(GLOBAL_CONSTANTS.integers, GLOBAL_CONSTANTS.floats)
+_alphabets: dict[int, tuple[IntervalSet, Alphabet]] = {}
+
+
+def _alphabet(intervals: IntervalSet) -> Alphabet:
+    # By identity: to hash the intervals of a Unicode category costs more than to draw from it.
+    found = _alphabets.get(id(intervals))
+    if found is not None:
+        return found[1]
+
+    def words() -> list[str]:
+        return [w for w in GLOBAL_CONSTANTS.strings if all(ord(c) in intervals for c in w)]
+
+    if len(_alphabets) >= 1_024:
+        _alphabets.clear()
+    alphabet = Alphabet(len(intervals), intervals.char_in_shrink_order, words)
+    _alphabets[id(intervals)] = intervals, alphabet
+    return alphabet
+
+
+def _p_more(low: int, high: int) -> float:
+    """How likely one more element is, so that the average size is that of Hypothesis itself."""
+    average = min(max(low * 2, low + 5), 0.5 * (low + high))
+    return _calc_p_continue(average - low, high - low)
+
+
+class TooLarge(BaseException):
+    """A draw has used up its choices."""
+
+
+class TapeProvider(PrimitiveProvider):
+    """Hypothesis' five primitives, drawn from a tape.
+
+    It does not know the data it belongs to: a cycle would outlive its draw, since a run collects
+    no garbage.
+    """
+
+    def __init__(self, source: ChoiceSource, label: str | None) -> None:
+        super().__init__(None)
+        self.drawer = Drawer(source, label)
+        self.left: float = math.inf
+
+    def counted(self, element: T) -> T:
+        """The element, after counting it: a draw that grows too large ends here."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooLarge
+        return element
+
+    def draw_boolean(self, p: float = 0.5) -> bool:
+        return self.drawer.boolean(p)
+
+    def draw_integer(
+        self,
+        min_value: int | None = None,
+        max_value: int | None = None,
+        *,
+        weights: dict[int, float] | None = None,
+        shrink_towards: int = 0,
+    ) -> int:
+        weighted = tuple(weights.items()) if weights else ()
+        plan = _catalogue.integer_plan(min_value, max_value, shrink_towards, weighted)
+        return self.drawer.integer(plan)
+
+    def draw_float(
+        self,
+        *,
+        min_value: float = -math.inf,
+        max_value: float = math.inf,
+        allow_nan: bool = True,
+        smallest_nonzero_magnitude: float,
+    ) -> float:
+        signs = math.copysign(1.0, min_value), math.copysign(1.0, max_value)
+        tiny = smallest_nonzero_magnitude
+        plan = _catalogue.float_plan(min_value, max_value, allow_nan, tiny, signs)
+        return self.drawer.floating(plan)
+
+    def draw_string(
+        self,
+        intervals: IntervalSet,
+        *,
+        min_size: int = 0,
+        max_size: int = COLLECTION_DEFAULT_MAX_SIZE,
+    ) -> str:
+        if len(intervals) == 0:
+            return ""
+        p_more = _p_more(min_size, max_size)
+        characters = self.drawer.text(_alphabet(intervals), min_size, max_size, p_more)
+        return "".join(map(self.counted, characters))
+
+    def draw_bytes(self, min_size: int = 0, max_size: int = COLLECTION_DEFAULT_MAX_SIZE) -> bytes:
+        octets = self.drawer.octets(min_size, max_size, _p_more(min_size, max_size))
+        return bytes(map(self.counted, octets))
+
+
+def _next_simplest(value: Any, choice_type: Any, constraints: Any, steps: int) -> Any:
+    """The value that is so many steps less simple, or the same one where the order ends."""
+    index = choice_to_index(value, constraints) + steps
+    if choice_type == "boolean":
+        index %= 2
+    elif choice_type == "integer":
+        low, high = constraints["min_value"], constraints["max_value"]
+        if low is not None and high is not None:
+            index %= high - low + 1
+    try:
+        other = choice_from_index(index, choice_type, constraints)
+    except ChoiceTooLarge:
+        return value
+    return other if choice_permitted(other, constraints) else value
+
+
+# ---------------------------------------------------------------- one draw
+
+
+class TapeData(ConjectureData):
+    """What a strategy draws from: the tape, instead of Hypothesis' own engine.
+
+    It keeps neither choices nor spans, so it may live as long as the values that draw from it.
+    """
+
+    provider: TapeProvider
+
+    def __init__(
+        self, source: ChoiceSource, label: str | None, shared: Shared | None, runner: object
+    ) -> None:
+        # Not super().__init__, which reads the clock and is several times slower.
+        own = vars(self)
+        own.update(_BLANK)
+        for name, empty in _BLANK_CONTAINERS:
+            own[name] = empty.copy()
+        scope: Shared = {} if shared is None else shared
+        self.testcounter = next(_counter)
+        self.provider = TapeProvider(source, label)
+        self.target_observations = Forgetful()
+        self.states_for_ids = scope.setdefault(RANDOM_STATES, {})
+        self.seeds_to_states = scope.setdefault(RANDOM_SEEDS, {})
+        self._shared_strategy_draws = scope
+        self.hypothesis_runner = runner
+        self._put_off = None if shared is None else shared.setdefault(PUT_OFF, [])
+        self._drawing = False
+        self._retries: dict[int, int] = {}  # by depth: how many values were rejected there
+
+    def draw(
+        self, strategy: st.SearchStrategy[T], label: object = None, observe_as: str | None = None
+    ) -> T:
+        if not self._drawing:
+            return self._draw_first(strategy, label)
+        if isinstance(label, str):
+            return self._draw_labelled(strategy, label)
+        strategy.validate()
+        if strategy.is_empty:
+            self.mark_invalid("it is empty")
+        if self.depth >= MAX_DEPTH:
+            self.mark_invalid(f"its strategies nest deeper than {MAX_DEPTH}")
+        level = self.depth = self.depth + 1
+        try:
+            drawn: T = _unwrap(strategy).do_draw(self)
+            return drawn
+        finally:
+            self.depth = level - 1
+            if self._retries:
+                self._retries.pop(level + 1, None)
+
+    def _draw_first(self, strategy: st.SearchStrategy[T], label: object) -> T:
+        """A draw that is not part of another: it brings a context, which ends with it."""
+        before = _current_build_context.value, reporting.reporter.value
+        context = QuietContext(self, wrapped_test=_no_test)
+        _current_build_context.value, reporting.reporter.value = context, _say_nothing
+        self._drawing, self.frozen, self.depth = True, False, 0
+        self.events.clear()
+        self.provider.left = CHOICES_MAX
+        try:
+            return self.draw(strategy, label)
+        except UnsatisfiedAssumption as failed:
+            raise _discarded(strategy, failed.reason, failed.location) from None
+        except TooLarge:
+            why = f"it needs more than {CHOICES_MAX:,} choices"
+            raise _discarded(strategy, why, None) from None
+        except StopTest as stop:
+            if stop.testcounter != self.testcounter:
+                raise  # it belongs to a Hypothesis test around us
+            why = str(self.events.get("gave up because") or "it gave up")
+            raise _discarded(strategy, why, self.invalid_location) from None
+        finally:
+            self._drawing = False
+            self.provider.left = math.inf
+            self._retries.clear()
+            _current_build_context.value, reporting.reporter.value = before
+            self._after(context.tasks)
+
+    def _draw_labelled(self, strategy: st.SearchStrategy[T], label: str) -> T:
+        drawer = self.provider.drawer
+        before, drawer.label = drawer.label, label
+        try:
+            return self.draw(strategy)
+        finally:
+            drawer.label = before
+
+    def _after(self, tasks: list[Callable[[], Any]]) -> None:
+        if self._put_off is None:
+            _run_all(tasks)
+        else:
+            self._put_off.extend(tasks)
+
+    @property
+    def _shared_data_strategy(self) -> LaterDraws:  # type: ignore[override]  # kept, it were a cycle
+        return LaterDraws(self)
+
+    # Below: what strategies call on a ConjectureData, reduced to what a single draw needs.
+
+    def _draw(self, choice_type: Any, constraints: Any, *, observe: bool, forced: Any) -> Any:
+        self.provider.counted(None)
+        if forced is not None:
+            return forced
+        value = getattr(self.provider, "draw_" + choice_type)(**constraints)
+        # Not for the "one more?" of collections, which Hypothesis draws at unique depth 0.
+        if self._retries and (choice_type != "boolean" or self.unique_element_depth):
+            return _next_simplest(value, choice_type, constraints, sum(self._retries.values()))
+        return value
+
+    def _pooled_constraints(self, choice_type: Any, constraints: Any) -> Any:
+        return constraints
+
+    def start_span(self, label: int) -> None:
+        self.depth += 1
+
+    def stop_span(self, *, discard: bool = False) -> None:
+        level = self.depth
+        self.depth = level - 1
+        inner = self._retries.pop(level + 1, 0) if self._retries else 0
+        if discard:
+            self._retries[level] = self._retries.get(level, 0) + max(1, inner)
+
+    def track_arg_span(self) -> Any:
+        return nullcontext(0)
+
+    def track_arg_label(self, label: str) -> Any:
+        return _NO_LABELS
+
+    def conclude_test(self, status: Status, interesting_origin: object = None) -> NoReturn:
+        self.status, self.frozen = status, True
+        raise StopTest(self.testcounter)
+
+
+class LaterDraws(st.DataObject):
+    """The value of `st.data()`. Its `draw` works at any time, also long after it was drawn."""
+
+    def draw(self, strategy: st.SearchStrategy[T], label: Any = None) -> T:
+        _require_strategy(strategy, "data.draw")
+        self.count += 1
+        data: Any = self.conjecture_data  # a TapeData, whose labels are text
+        drawn: T = data.draw(strategy, None if label is None else str(label))
+        return drawn
+
+
+class QuietContext(BuildContext):
+    """Lets `note`, `event`, `assume` and their like know that they are inside a test."""
+
+    def record_call(self, *args: object, **kwargs: object) -> None:
+        """Hypothesis would remember how to print the value; nobody asks for it here."""
+
+
+class Forgetful(dict[str, Any]):
+    """For `target()`: takes every observation and keeps none, so that none comes twice."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        pass
+
+
+_NO_LABELS: AbstractContextManager[dict[str, int]] = nullcontext({})
+_counter = itertools.count(-1, -1)  # negative: never taken for a test case of Hypothesis' own
+
+
+def _discarded(strategy: object, why: str | None, where: str | None) -> StepDiscarded:
+    reason = (why or "an assumption failed").removeprefix("Aborted test because ")
+    return StepDiscarded(
+        f"no value of {_shortened(strategy)}: {reason}{f' ({where})' if where else ''}. "
+        "The step is discarded. If that happens often, describe the valid values instead of "
+        "filtering: bounds, .map(...) or st.sampled_from(...)"
+    )
+
+
+def _run_all(tasks: Iterable[Callable[[], Any]]) -> None:
+    for task in tasks:
+        task()
+
+
+def _no_test() -> None:
+    """Stands for the test function, of which there is none."""
+
+
+def _say_nothing(text: object) -> None:
+    """Stands for Hypothesis' reporter: a draw prints nothing, whatever the verbosity."""
+
+
+# ---------------------------------------------------------------- Hypothesis off the disk
+
+ENCODABLE = {
+    "ascii": [(0, 127)],
+    "iso8859-1": [(0, 255)],
+    "utf-8": [(0, 0xD7FF), (0xE000, sys.maxunicode)],
+}
+"""What Hypothesis finds out in half a second each by trying every character, and then stores."""
+
+
+def _intervals_from_codec(codec_name: str) -> tuple[IntervalSet, IntervalSet]:
+    known = ENCODABLE.get(codec_name)
+    return (IntervalSet(known), IntervalSet()) if known else _tried_out(codec_name)
+
+
+def _no_file(*args: object, **kwargs: object) -> NoReturn:
+    raise OSError("Unicode tables are kept in memory")
+
+
+def _no_storage(*names: str, **kwargs: object) -> Any:
+    return SimpleNamespace(path=Path(*names), create_if_missing=_no_file)
+
+
+def _should_note() -> bool:
+    """A drawn function or Random may be used outside of every context: nothing to note there."""
+    return _current_build_context.value is not None and should_note()
+
+
+def _stand_in() -> None:
+    """Put the functions above where Hypothesis looks them up.
+
+    Inside a run every access to the disk is an escape, and a strategy may be defined there, not
+    only drawn. For Hypothesis tests in the same process it means that Unicode tables are computed
+    (a tenth of a second) instead of read from `.hypothesis`.
+    """
+    vars(charmap).update(
+        gzip=SimpleNamespace(GzipFile=_no_file),
+        storage_directory=_no_storage,
+        intervals_from_codec=_intervals_from_codec,
+    )
+    vars(st_functions).update(should_note=_should_note)
+    vars(st_random).update(should_note=_should_note)
+
+
+_tried_out = charmap.intervals_from_codec
+_stand_in()
+
+# ---------------------------------------------------------------- what the rest of foretold calls
+
+
+def draw(
+    strategy: st.SearchStrategy[T],
+    source: ChoiceSource,
+    label: str | None = None,
+    shared: Shared | None = None,
+    *,
+    runner: object = not_set,
+) -> T:
+    """One value of `strategy`, a function of the source's choices alone.
+
+    `label` goes to every choice. `shared` is one dict for each run: it keeps the values of
+    `st.shared()`, and what `clean_up` will do. `runner` is the value of `st.runner()`.
+    Raises `StepDiscarded` if the strategy gives no value; what user code raises comes out as it is.
+    """
+    _require_strategy(strategy, "foretold.draw")
+    return TapeData(source, label, shared, runner).draw(strategy)
+
+
+def clean_up(shared: Shared) -> None:
+    """At the end of a run: do what strategies have put off until then (`st.random_module()`)."""
+    _run_all(shared.pop(PUT_OFF, ()))
+
+
+_WARM_UP = (
+    st.text(),
+    st.emails(),
+    st.from_regex(r"\w\s\d"),
+    st.datetimes(),
+    st.uuids(),
+    st.decimals(),
+    st.ip_addresses(),
+    st.from_type(int),
+)
+_warmed_modules: set[str] = set()
+
+
+def warm_up(*strategies: st.SearchStrategy[Any]) -> None:
+    """Before a run: load whatever a draw would otherwise have to read from disk.
+
+    Cheap when repeated. The strategies that are given are prepared as well.
+    """
+    strategy: st.SearchStrategy[Any]
+    for strategy in _WARM_UP if not _warmed_modules else ():
+        draw(strategy, CalmSource())
+    _load_sources()
+    data = TapeData(CalmSource(), None, None, not_set)
+    with QuietContext(data, wrapped_test=_no_test):
+        for strategy in strategies:
+            _require_strategy(strategy, "warm_up")
+            strategy.validate()
+            repr(strategy)
+
+
+def _load_sources() -> None:
+    """Read the modules that use Hypothesis: it looks into the source of their lambdas."""
+    used = {id(getattr(st, name)) for name in st.__all__} | {id(st), id(hypothesis)}
+    for name, module in list(sys.modules.items()):
+        if name in _warmed_modules or name.partition(".")[0] == "hypothesis":
+            continue
+        _warmed_modules.add(name)
+        contents = getattr(module, "__dict__", {})
+        if not used.isdisjoint(map(id, list(contents.values()))):
+            linecache.getlines(contents.get("__file__") or "", contents)
+
+
+def _require_strategy(value: object, caller: str) -> None:
+    if not isinstance(value, st.SearchStrategy):
+        needs = f"{caller} needs a Hypothesis strategy, such as st.integers(0, 9)"
+        raise TypeError(f"{needs}; got {_mistake(value)}")
+
+
+def _mistake(value: object) -> str:
+    """What was given instead of a strategy, and what was probably meant."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} (write st.from_type({value.__name__}))"
+    if isinstance(value, FunctionType):
+        return f"the function {value.__name__} (write {value.__name__}(...) to call it)"
+    if isinstance(value, list | tuple | range):
+        return f"{_shortened(value)} (write st.sampled_from(...) for one of them)"
+    return f"{_shortened(value)} (write st.just(...) for a fixed value)"
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:199]}…"

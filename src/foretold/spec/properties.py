@@ -1,0 +1,44 @@
+"""Properties that can be stated anywhere, in the application as in a test.
+
+Outside a run they do nothing, so they may stay in production code.
+"""
+
+from __future__ import annotations
+
+from foretold.errors import PropertyViolated
+from foretold.world.world import world_or_none
+
+
+def always(condition: object, message: str, **details: object) -> bool:
+    """`condition` must hold whenever this line is reached.
+
+    If not, the run fails: `PropertyViolated` is raised here, and recorded besides, so that it
+    counts even if the program swallows the exception.
+    """
+    world = world_or_none()
+    if world is None or world.sealed:
+        return bool(condition)
+    world.expected.setdefault(f"always: {message}", True)
+    if condition:
+        return True
+    told = "".join(f"\n  {name} = {value!r}" for name, value in details.items())
+    error = PropertyViolated(f"{message}{told}")
+    world.fail(error)
+    raise error
+
+
+def sometimes(condition: object, message: str, **details: object) -> bool:
+    """`condition` should hold here at least once in a campaign, else the test tests too little."""
+    world = world_or_none()
+    if world is not None and not world.sealed:
+        world.expected.setdefault(message, False)
+        if condition:
+            world.expected[message] = True
+            world.reached[message] += 1
+            world.trace.note("reached", message)
+    return bool(condition)
+
+
+def reachable(message: str, **details: object) -> None:
+    """This line should be reached at least once in a campaign."""
+    sometimes(True, message, **details)

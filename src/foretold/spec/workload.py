@@ -1,0 +1,105 @@
+"""What a workload chooses: values from the tape, anywhere in a run. They shrink."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from foretold.errors import RunDiscarded, UsageError
+from foretold.tape import WORKLOAD
+from foretold.trace import encode
+from foretold.world.world import World, world_or_none
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+T = TypeVar("T")
+
+
+def _world_for(call: str) -> World:
+    world = world_or_none()
+    if world is None:
+        raise UsageError(
+            f"foretold.{call} draws from the tape of a run, and there is no run here. "
+            "Call it inside foretold.run, foretold.explore or a @foretold.simulate test."
+        )
+    return world
+
+
+def _note(world: World, call: str, label: str | None, value: object) -> None:
+    text = f"{call} {label or ''} = {encode(value)}"
+    world.trace.note(text)
+    if world.trace.detail:
+        world.host.kernel.keep("chose", f"{label or call} = {value!r}", None)
+
+
+def choose(options: Sequence[T], label: str | None = None) -> T:
+    """One of `options`, by the tape. The first is the calm one."""
+    world = _world_for("choose(options)")
+    if isinstance(options, int) or not hasattr(options, "__getitem__"):
+        raise UsageError(
+            f"foretold.choose picks from a sequence, such as choose(['a', 'b']); got {options!r}. "
+            "For a whole number write foretold.between(low, high)."
+        )
+    if len(options) == 0:
+        raise UsageError("foretold.choose([]) has nothing to choose from")
+    value = world.tape.stream(WORKLOAD).pick(options, label)
+    _note(world, "choose", label, value)
+    return value
+
+
+def between(low: int, high: int, label: str | None = None) -> int:
+    """A whole number from `low` to `high`, both included. `low` is the calm one."""
+    world = _world_for("between(low, high)")
+    for bound in (low, high):
+        if isinstance(bound, bool) or not isinstance(bound, int):
+            raise UsageError(
+                f"foretold.between takes whole numbers, got {bound!r}. "
+                "For others write foretold.draw(st.floats(low, high))."
+            )
+    value = world.tape.stream(WORKLOAD).between(low, high, label)
+    _note(world, "between", label, value)
+    return value
+
+
+def draw(strategy: SearchStrategy[T], label: str | None = None) -> T:
+    """A value of a Hypothesis strategy, every part of it chosen by the tape."""
+    world = _world_for("draw(strategy)")
+    from foretold.spec import hypothesis_adapter
+
+    shared = world.shared
+    if not shared:
+        world.at_end.append(lambda: hypothesis_adapter.clean_up(shared))
+    try:
+        value = hypothesis_adapter.draw(strategy, world.tape.stream(WORKLOAD), label, shared)
+    except hypothesis_adapter.StepDiscarded as discarded:
+        raise RunDiscarded(str(discarded)) from discarded
+    _note(world, "draw", label, value)
+    return value
+
+
+async def together(*awaitables: Awaitable[Any]) -> list[Any]:
+    """Run all at once; the results in the order of the arguments.
+
+    If some raise, the first exception (in time) is raised as it is, after all have ended. If the
+    caller is cancelled, all are.
+    """
+    finished: list[asyncio.Future[Any]] = []
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    for task in tasks:
+        task.add_done_callback(finished.append)
+    if not tasks:
+        return []
+    try:
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    # All exceptions are looked at, so that asyncio does not report the others as never retrieved.
+    failed = [t for t in finished if t.cancelled() or t.exception() is not None]
+    if failed:
+        await failed[0]
+    return [task.result() for task in tasks]

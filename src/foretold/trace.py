@@ -1,0 +1,139 @@
+"""The trace: what happened in a run, and a running digest of it.
+
+Each step, each jump of time and each content that crosses a seam (bytes, arguments, results) goes
+into the digest in the order in which it happened; two runs with equal digests did the same.
+Memory stays bounded: the digest is kept, not its input. On demand (`detail=True`, used when a
+failing run is replayed for its story) the last events are kept with their source lines as well;
+that changes neither the run nor the digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+KEPT_EVENTS = 20_000
+_CONTENT_DEPTH_MAX = 6
+_CONTENT_ITEMS_MAX = 1_000
+_DECIMAL_BITS_MAX = 4_096
+_PENDING_MAX = 20_000
+_SEPARATOR = "\x1e"
+
+
+class Place(NamedTuple):
+    """A line of source: where a task waits or resumes."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Event(NamedTuple):
+    """One thing that happened, as a person reads it."""
+
+    time_ns: int
+    host: str
+    actor: str
+    step: int
+    kind: str
+    text: str
+    place: Place | None
+
+    def __str__(self) -> str:
+        where = f" {self.place}" if self.place else ""
+        return f"{self.time_ns / 1e9:.9f} {self.host}/{self.actor}{where} {self.kind} {self.text}"
+
+
+class Trace:
+    """What happened so far. `steps.append` is the hot path; everything else goes via `note`."""
+
+    def __init__(
+        self, *, detail: bool = False, sink: Callable[[str], object] | None = None
+    ) -> None:
+        self.pending: list[str] = []
+        self.detail = detail
+        self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.entries = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._sink = sink
+        self._sealed = False
+
+    def note(self, *parts: str) -> None:
+        """Put a fact into the digest."""
+        self.pending.append(" ".join(parts))
+        if len(self.pending) > _PENDING_MAX:
+            self.flush()  # one step that draws a million numbers
+
+    def keep(self, event: Event) -> None:
+        """Keep an event for the story. Only called when `detail` is on."""
+        self.events.append(event)
+
+    def flush(self) -> None:
+        """Feed what is pending to the digest."""
+        pending = self.pending
+        if not pending:
+            return
+        if self._sealed:
+            pending.clear()
+            return
+        text = _SEPARATOR.join(pending) + _SEPARATOR
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        self.entries += len(pending)
+        if self._sink is not None:
+            for entry in pending:
+                self._sink(entry)
+        pending.clear()
+
+    def seal(self) -> None:
+        """The run is over: what still happens while it is taken down is no part of it."""
+        self.flush()
+        self._sealed = True
+        self.detail = False
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that has happened so far."""
+        self.flush()
+        return self._hash.hexdigest()
+
+
+def encode(value: object, depth: int = 0) -> str:
+    """A value as text that is the same in every process.
+
+    Only plain data is spelled out. Of other objects the type's name alone is taken: their `repr`
+    may hold addresses, or be expensive, or have effects.
+    """
+    if value is None or type(value) in (bool, float, str):
+        return repr(value)
+    if isinstance(value, int):  # hex of a large one: repr refuses those of 4,300 digits
+        return int.__repr__(value) if value.bit_length() < _DECIMAL_BITS_MAX else hex(value)
+    for plain in (float, str):  # of a class derived from it: its own repr may do anything
+        if isinstance(value, plain):
+            return plain.__repr__(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        digest = hashlib.blake2b(bytes(value), digest_size=8).hexdigest()
+        return f"<{len(value)} bytes {digest}>"
+    if isinstance(value, BaseException):
+        return f"{type(value).__name__}{encode(value.args, depth + 1)}"
+    if depth >= _CONTENT_DEPTH_MAX:
+        return f"<{type(value).__name__}>"
+    return _encode_container(value, depth + 1)
+
+
+def _encode_container(value: object, depth: int) -> str:
+    if type(value) in (list, tuple):
+        items = [encode(item, depth) for item in value[:_CONTENT_ITEMS_MAX]]  # type: ignore[index]  # narrowed by type()
+        return f"[{len(value)}: {', '.join(items)}]"  # type: ignore[arg-type]  # narrowed by type()
+    if type(value) in (set, frozenset):
+        # Sorted: the order of a set of strings depends on the hash seed and is no content.
+        items = sorted(encode(item, depth) for item in value)  # type: ignore[attr-defined]  # narrowed by type()
+        return f"{{{', '.join(items[:_CONTENT_ITEMS_MAX])}}}"
+    if type(value) is dict:
+        pairs = [f"{encode(k, depth)}: {encode(v, depth)}" for k, v in value.items()]
+        return f"{{{', '.join(pairs[:_CONTENT_ITEMS_MAX])}}}"
+    return f"<{type(value).__module__}.{type(value).__qualname__}>"

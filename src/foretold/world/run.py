@@ -1,0 +1,326 @@
+"""One run: from a tape to a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import gc
+import inspect
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from foretold.errors import BackgroundFailure, ForetoldError, RunDiscarded, UsageError
+from foretold.kernel.actors import restart_numbers
+from foretold.kernel.loop import WorldLoop
+from foretold.kernel.patches import patches
+from foretold.kernel.policy import WorldPolicy
+from foretold.kernel.session import session
+from foretold.tape import Tape
+from foretold.trace import Trace, encode
+from foretold.world.settings import Settings
+from foretold.world.world import World, enter, leave, world_or_none
+
+Main = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run gave."""
+
+    value: Any
+    tape: Tape
+    trace: Trace
+    virtual_s: float
+    steps: int
+    choices: int
+    """How many choices mattered. 0: every tape gives this same run."""
+    error: BaseException | None = None
+    discarded: str = ""
+    """Why the run says nothing: a strategy gave no value."""
+    broken_holds: int = 0
+    """Holds of the tape that ended before what they waited for had happened."""
+    reached: dict[str, int] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+    """`sometimes` points that were passed but never true."""
+
+    @property
+    def digest(self) -> str:
+        return self.trace.digest
+
+
+def run(
+    main: Main,
+    *,
+    seed: int = 0,
+    tape: Tape | None = None,
+    order: str | None = None,
+    strategy: str | None = None,
+    faults: None = None,
+    exact_time: bool | None = None,
+    epoch_s: float | None = None,
+    monotonic_s: float | None = None,
+    background_errors: str | None = None,
+    steps_max: int | None = None,
+    virtual_s_max: float | None = None,
+    wall_s_max: float | None = None,
+) -> Run:
+    """Run `main` once in a world of its own and return what it gave; raises what it raises.
+
+    `main` is an async or a plain function that takes no argument, or the world. The run is a
+    function of `seed` (or of `tape`) and the code alone.
+    """
+    if faults is not None:
+        raise UsageError("faults are not part of this version yet: leave faults=None")
+    changes = {
+        "order": order,
+        "strategy": strategy,
+        "exact_time": exact_time,
+        "epoch_s": epoch_s,
+        "monotonic_s": monotonic_s,
+        "background_errors": background_errors,
+        "steps_max": steps_max,
+        "virtual_s_max": virtual_s_max,
+        "wall_s_max": wall_s_max,
+    }
+    base = Settings() if tape is None else Settings.from_tape(tape.settings)
+    settings = base.with_changes(**changes)
+    if tape is None:
+        tape = Tape.seeded(seed, settings.on_tape())
+    else:
+        tape = tape.fresh()
+        tape.settings = settings.on_tape()
+    done = execute(bind_main(main), tape, settings)
+    if done.error is not None:
+        raise done.error
+    if done.discarded:
+        raise RunDiscarded(done.discarded)
+    return done
+
+
+def bind_main(main: Main) -> Callable[[World], Any]:
+    """`main` as a function of the world, whether it wants the world or not."""
+    given: Any = main
+    if inspect.iscoroutine(given):
+        given.close()
+        raise UsageError(
+            "foretold.run needs the function, not what it returns: it is called once for each "
+            "run.\n  wrong: foretold.run(main())\n  right: foretold.run(main)"
+        )
+    if not callable(main):
+        raise UsageError(f"foretold.run needs a function to run, got {main!r}")
+    try:
+        parameters = list(inspect.signature(main).parameters.values())
+    except (TypeError, ValueError):
+        return lambda world: main()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.default is p.empty and p.kind in positional]
+    keywords = [p for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
+    if len(required) > 1 or any(p.name != "world" for p in keywords):
+        names = ", ".join(p.name for p in required + keywords)
+        raise UsageError(
+            f"main takes no argument, or the world; this one wants ({names}). "
+            "Bind the others: functools.partial(main, …) or a lambda."
+        )
+    if required:
+        return main
+    if keywords:
+        return lambda world: main(world=world)
+    return lambda world: main()
+
+
+def execute(
+    main: Callable[[World], Any],
+    tape: Tape,
+    settings: Settings,
+    *,
+    recording: bool = False,
+    detail: bool = False,
+    sink: Callable[[str], object] | None = None,
+) -> Run:
+    """Run `main` on `tape` and return the verdict. Never raises what the program raises."""
+    _refuse_nesting()
+    tape = tape.fresh(recording=recording)
+    trace = Trace(detail=detail, sink=sink)
+    with session():
+        world = World(tape, trace, settings)
+        with _inside(world):
+            value, error = _run_to_its_end(world, main)
+            kernel = world.host.kernel
+            discarded = isinstance(error, RunDiscarded)
+            return Run(
+                value,
+                tape,
+                trace,
+                virtual_s=world.virtual_s,
+                steps=kernel.steps_so_far(kernel.grant),
+                choices=world.choices,
+                error=None if discarded else _verdict(world, error),
+                discarded=str(error) if discarded else "",
+                broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
+                reached=dict(world.reached),
+                missed=[point for point, hit in world.expected.items() if not hit],
+            )
+
+
+def _refuse_nesting() -> None:
+    if world_or_none() is not None:
+        raise UsageError(
+            "foretold.run was called from inside a run: worlds cannot be nested. Call it from a "
+            "plain test function, or use the world you are in (foretold.current_world())."
+        )
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise UsageError(
+            "foretold.run starts a loop of its own and was called from inside a running one.\n"
+            "  wrong: async def test_x(): foretold.run(main)\n"
+            "  right: def test_x(): foretold.run(main)"
+        )
+
+
+@contextlib.contextmanager
+def _inside(world: World) -> Iterator[None]:
+    """This thread lives in `world`, which is taken down at the end, whatever happens."""
+    restart_numbers()
+    former_policy = asyncio.get_event_loop_policy()
+    with _coroutines_watched(world), patches.active(world.host):
+        enter(world)
+        asyncio.set_event_loop_policy(WorldPolicy(world.host.another_loop))
+        try:
+            yield
+        finally:
+            world.sealed = True
+            world.trace.seal()
+            for finish in world.at_end:
+                finish()
+            _take_down(world)
+            asyncio.set_event_loop_policy(former_policy)
+            leave()
+
+
+def _run_to_its_end(
+    world: World, main: Callable[[World], Any]
+) -> tuple[Any, BaseException | None]:
+    value: Any = None
+    error: BaseException | None = None
+    try:
+        # In a context of its own: what a plain main sets is not there in the next run.
+        value = contextvars.copy_context().run(_call, world, main)
+    except KeyboardInterrupt:
+        raise  # of the person who watches, not of the program
+    except BaseException as raised:
+        error = raised
+    try:
+        if not isinstance(error, ForetoldError):
+            _finish(world, world.host.loop)
+        gc.collect()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:
+        error = error or raised
+    return value, error
+
+
+def _call(world: World, main: Callable[[World], Any]) -> Any:
+    result = main(world)
+    if not inspect.isawaitable(result):
+        world.trace.note("main returned", encode(result))
+        return result
+    loop = world.host.loop
+    if not inspect.iscoroutine(result):
+        result = _await(result)
+    return loop.run_until_complete(loop.create_task(result, name=_name_of(main, result)))
+
+
+async def _await(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _name_of(main: object, coro: Coroutine[Any, Any, Any]) -> str:
+    return getattr(coro, "__name__", None) or "main"
+
+
+def _finish(world: World, loop: WorldLoop) -> None:
+    """As `asyncio.run` ends: cancel what is left, wait for it, close asynchronous generators."""
+    left = sorted(asyncio.all_tasks(loop), key=hash)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(_gathered(left))
+    for task in left:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            loop.call_exception_handler(
+                {
+                    "message": "unhandled exception while what was left running was cancelled",
+                    "exception": error,
+                    "task": task,
+                }
+            )
+    if len(loop._asyncgens):
+        loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+async def _gathered(tasks: list[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _coroutines_watched(world: World) -> Iterator[None]:
+    """A coroutine that is never awaited is a failure of the run, not a warning on the terminal."""
+    former = warnings._warn_unawaited_coroutine  # type: ignore[attr-defined]  # what CPython calls
+
+    def never_awaited(coro: Any) -> None:
+        if world_or_none() is not world:
+            former(coro)
+        elif not world.sealed:
+            world.background.append(
+                BackgroundFailure(f"coroutine {coro.__qualname__!r} was never awaited")
+            )
+
+    warnings._warn_unawaited_coroutine = never_awaited  # type: ignore[attr-defined]  # as above
+    try:
+        yield
+    finally:
+        warnings._warn_unawaited_coroutine = former  # type: ignore[attr-defined]  # as above
+
+
+def _verdict(world: World, error: BaseException | None) -> BaseException | None:
+    """Which failure the run is known by. A recorded one counts even if the program swallowed it."""
+    if world.failures:
+        first = world.failures[0]
+        if error is not None and first.__context__ is None and first not in _causes(error):
+            first.__context__ = error
+        return first
+    if error is not None:
+        return error
+    if world.background and world.settings.background_errors == "fail":
+        return world.background[0]
+    return None
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """An exception and all that it was raised from, or during."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def _take_down(world: World) -> None:
+    """End what did not end by itself, in a sealed world: nothing it does has an effect."""
+    ended = 0
+    for loop in world.host.loops:
+        for task in sorted(asyncio.all_tasks(loop), key=hash):
+            ended += 1
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
+            coro: Any = task.get_coro()
+            with contextlib.suppress(BaseException):
+                coro.close()
+        if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):
+                loop.close()
+    if ended:
+        gc.collect()  # here, and not in the middle of the next run

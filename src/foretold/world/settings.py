@@ -1,0 +1,74 @@
+"""The settings of a run that decide what happens in it. They travel on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from foretold.errors import TapeError, UsageError
+from foretold.kernel.clock import EPOCH_S_DEFAULT, MONOTONIC_S_DEFAULT
+from foretold.kernel.kernel import Limits, Order
+from foretold.kernel.schedulers import SCHEDULERS
+from foretold.tape import Setting
+
+BackgroundErrors = Literal["fail", "ignore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything besides the choices that a replay must repeat."""
+
+    order: Order = "any"
+    strategy: str = "random"
+    exact_time: bool = False
+    epoch_s: float = EPOCH_S_DEFAULT
+    monotonic_s: float = MONOTONIC_S_DEFAULT
+    background_errors: BackgroundErrors = "fail"
+    steps_max: int = Limits().steps
+    virtual_s_max: float = Limits().virtual_s
+    wall_s_max: float | None = Limits().wall_s
+
+    def __post_init__(self) -> None:
+        _one_of("order", self.order, get_args(Order))
+        _one_of("strategy", self.strategy, tuple(SCHEDULERS))
+        _one_of("background_errors", self.background_errors, get_args(BackgroundErrors))
+        for name in ("steps_max", "virtual_s_max", "wall_s_max"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be above 0, got {value!r}")
+
+    def limits(self) -> Limits:
+        return Limits(self.steps_max, self.virtual_s_max, self.wall_s_max)
+
+    def with_changes(self, **changes: Any) -> Settings:
+        """A copy with what is not None changed."""
+        return replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+    def on_tape(self) -> dict[str, Setting]:
+        """As a tape keeps them: only what differs from the defaults, and the order always."""
+        default = Settings()
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        del kept["wall_s_max"]  # real time is no part of a run
+        return {
+            name: value
+            for name, value in kept.items()
+            if name in ("order", "strategy") or value != getattr(default, name)
+        }
+
+    @classmethod
+    def from_tape(cls, settings: Mapping[str, Setting]) -> Settings:
+        known = {f.name for f in fields(cls)}
+        for name in settings:
+            if name not in known:
+                raise TapeError(f"the tape has a setting {name!r} that this foretold does not know")
+        try:
+            return cls(**settings)  # type: ignore[arg-type]  # checked in __post_init__
+        except (TypeError, UsageError) as error:
+            raise TapeError(f"the tape's settings do not fit: {error}") from None
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        choices = " or ".join(repr(option) for option in allowed)
+        raise UsageError(f"{name} is {choices}, got {value!r}")

@@ -1,0 +1,183 @@
+"""The world of one run: its hosts, its tape, its trace, and what went wrong in it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from _thread import get_ident
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from foretold.errors import BackgroundFailure, UsageError
+from foretold.kernel.clock import VirtualClock
+from foretold.kernel.entropy_patches import random_was_used
+from foretold.kernel.kernel import Kernel
+from foretold.kernel.waiting import place_of_task
+from foretold.tape import Tape
+from foretold.trace import Trace
+from foretold.world.clock import WorldClock
+from foretold.world.host import Host
+from foretold.world.settings import Settings
+
+DEFAULT_HOST = "main"
+FAILURES_MAX = 100
+
+
+class World:
+    """Everything that surrounds the program in one run."""
+
+    def __init__(self, tape: Tape, trace: Trace, settings: Settings) -> None:
+        self.tape = tape
+        self.trace = trace
+        self.settings = settings
+        self.failures: list[BaseException] = []
+        """Failed properties and escapes, in the order in which they happened."""
+        self.background: list[BaseException] = []
+        """What failed where nobody was looking."""
+        self.reached: Counter[str] = Counter()
+        """`sometimes` and `reachable` points that were hit."""
+        self.expected: dict[str, bool] = {}
+        """`sometimes` points that were passed, hit or not."""
+        self.sealed = False
+        """The run is over; what still unwinds has no effect any more."""
+        self.shared: dict[Any, Any] = {}
+        """What draws of one run have in common (`st.shared()`)."""
+        self.at_end: list[Callable[[], object]] = []
+        """Called when the run is over."""
+        self._calm_depth = 0
+        self.host = self._make_host(DEFAULT_HOST)
+
+    def _make_host(self, name: str) -> Host:
+        settings = self.settings
+        clock = VirtualClock(epoch_s=settings.epoch_s, monotonic_s=settings.monotonic_s)
+        if settings.exact_time:
+            clock.make_exact()
+        kernel = Kernel(
+            name,
+            self.tape,
+            self.trace,
+            clock,
+            order=settings.order,
+            strategy=settings.strategy,
+            limits=settings.limits(),
+            on_background=self.note_background,
+        )
+        return Host(self, name, kernel)
+
+    @property
+    def clock(self) -> WorldClock:
+        """The clock of the host that the test runs on."""
+        return self.host.clock
+
+    @property
+    def virtual_s(self) -> float:
+        """How much virtual time has passed."""
+        return self.host.kernel.clock.elapsed_ns / 1e9
+
+    @property
+    def choices(self) -> int:
+        """How many choices mattered: about order, and what the program drew itself, be it from
+        the tape or as plain randomness. Asked for while the run is active."""
+        drawn = self.tape.draws
+        by_program = sum(n for name, n in drawn.items() if not name.startswith(_OWN_STREAMS))
+        random = max(0, self.host.entropy_drawn - 1) + random_was_used()
+        return by_program + random + self.host.kernel.decisions
+
+    def drive(self, seconds: float) -> None:
+        """In a plain (not async) test: let virtual time pass."""
+        self._not_inside_a_loop("drive", "await world.clock.advance(seconds)")
+        self.host.loop.run_until_complete(self.clock.advance(seconds))
+
+    def drive_until_idle(self) -> None:
+        """In a plain test: let time pass until nothing is scheduled any more."""
+        self._not_inside_a_loop("drive_until_idle", "await world.clock.run_until_idle()")
+        self.host.loop.run_until_complete(self.clock.run_until_idle())
+
+    def _not_inside_a_loop(self, method: str, instead: str) -> None:
+        if self.host.loop.is_running():
+            raise UsageError(
+                f"world.{method}() is for plain tests; in an async one write {instead}"
+            )
+
+    @contextlib.asynccontextmanager
+    async def calm(self) -> AsyncIterator[None]:
+        """No faults inside: for set-up and final checks."""
+        self._calm_depth += 1
+        try:
+            yield
+        finally:
+            self._calm_depth -= 1
+
+    @property
+    def is_calm(self) -> bool:
+        return self._calm_depth > 0
+
+    def fail(self, error: BaseException) -> None:
+        """Record that the run has failed, whatever becomes of `error` in the program."""
+        if self.sealed or len(self.failures) >= FAILURES_MAX:
+            return
+        self.failures.append(error)
+        self.trace.note("failed", type(error).__name__)
+        if self.trace.detail:
+            self.host.kernel.keep("failed", str(error).split("\n")[0], None)
+
+    def note_background(self, context: dict[str, Any]) -> None:
+        """asyncio reports something that nobody caught."""
+        if self.sealed or len(self.background) >= FAILURES_MAX:
+            return
+        message = str(context.get("message") or "unhandled error in the event loop")
+        message = _ADDRESS.sub("", message)  # asyncio names generators by their repr
+        self.background.append(_background_error(context, message))
+        self.trace.note("background", message.split("\n")[0])
+
+
+_OWN_STREAMS = ("pace/", "schedule/", "entropy/")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def _background_error(context: dict[str, Any], message: str) -> BaseException:
+    task: Any = context.get("task") or context.get("future")
+    name: str | None = task.get_name() if hasattr(task, "get_name") else None
+    where = f" (task {name})" if name else ""
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        error.add_note(f"foretold: nobody caught this: {message}{where}")
+        return error
+    place = place_of_task(task) if name else None
+    at = f" at {place}" if place else ""
+    return BackgroundFailure(f"{message}{where}{at}")
+
+
+_current: World | None = None
+_owner: int | None = None
+
+
+def enter(world: World) -> None:
+    """This thread is inside `world` from here on."""
+    global _current, _owner
+    _current, _owner = world, get_ident()
+
+
+def leave() -> None:
+    """The run is over."""
+    global _current, _owner
+    _current = _owner = None
+
+
+def world_or_none() -> World | None:
+    """The world of this run, if this thread is inside one."""
+    if _current is None or get_ident() != _owner:
+        return None
+    return _current
+
+
+def current_world() -> World:
+    """The world of this run."""
+    world = world_or_none()
+    if world is None:
+        raise UsageError(
+            "there is no world here: current_world() works inside foretold.run, foretold.explore "
+            "and tests decorated with @foretold.simulate"
+        )
+    return world

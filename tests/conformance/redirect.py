@@ -1,0 +1,173 @@
+"""Leads CPython's own asyncio tests onto our loop.
+
+Used in a child process that ends afterwards, so nothing is undone. What a test of CPython may ask
+for a loop, it gets one of ours:
+
+- `asyncio.new_event_loop()`, and with it `asyncio.run` and `IsolatedAsyncioTestCase`;
+- `test_utils.TestLoop`, whose time a generator foretells: ours lets its own time pass, and the
+  generator only checks when each alarm was set for;
+- `asyncio.BaseEventLoop()` and `asyncio.SelectorEventLoop()`, by name.
+
+Threads cannot be started, as in a run: whether a thread ended before the loop looked would be
+chance, and with it the result of the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import threading
+import types
+from typing import Any, ClassVar, NoReturn
+
+from foretold.kernel.clock import NS, VirtualClock
+from foretold.kernel.kernel import Kernel
+from foretold.kernel.loop import WorldLoop
+from foretold.tape import Tape
+from foretold.trace import Trace
+
+MODULES = (
+    "test_base_events",
+    "test_context",
+    "test_eager_task_factory",
+    "test_events",
+    "test_futures",
+    "test_futures2",
+    "test_locks",
+    "test_pep492",
+    "test_proactor_events",
+    "test_queues",
+    "test_runners",
+    "test_selector_events",
+    "test_sslproto",
+    "test_staggered",
+    "test_streams",
+    "test_taskgroups",
+    "test_tasks",
+    "test_timeouts",
+    "test_unix_events",
+    "test_waitfor",
+)
+
+STOCK_LOOPS = ("test_proactor_events", "test_selector_events", "test_unix_events")
+"""Modules about one stock loop. Only their TestLoop is ours: stock transports then live on it."""
+
+LEFT_OUT = {
+    "test_buffered_proto": "real sockets only",
+    "test_protocols": "takes no step of a loop",
+    "test_sendfile": "real sockets and files only",
+    "test_server": "real sockets only",
+    "test_sock_lowlevel": "real sockets only",
+    "test_ssl": "real sockets and threads only",
+    "test_subprocess": "real processes only",
+    "test_threads": "threads arrive in a later version",
+    "test_transports": "takes no step of a loop",
+    "test_windows_events": "Windows only",
+    "test_windows_utils": "Windows only",
+}
+
+
+class OurLoop(WorldLoop):
+    """A loop that can be made as the stock ones are. Time passes while code runs."""
+
+    kernels: ClassVar[list[Kernel]] = []
+    """The kernels of all loops since the list was last emptied: they know their steps."""
+
+    def __init__(self, selector: object = None) -> None:
+        super().__init__(self._make_kernel(VirtualClock()))
+
+    def _make_kernel(self, clock: VirtualClock) -> Kernel:
+        kernel = Kernel("main", Tape.seeded(0), Trace(), clock, order="asyncio")
+        self.kernels.append(kernel)
+        return kernel
+
+
+class OurTestLoop(OurLoop):
+    """What `test_utils.TestLoop` inherits from. Time is exact, starts at 0, and is our own."""
+
+    _timers: list[float]
+
+    def __init__(self) -> None:
+        clock = VirtualClock(monotonic_s=0)
+        clock.make_exact()
+        WorldLoop.__init__(self, self._make_kernel(clock))
+
+    @property
+    def _time(self) -> float:
+        return self._clock.ns / NS
+
+    @_time.setter
+    def _time(self, time_s: float) -> None:
+        assert time_s == 0, "TestLoop.__init__ alone may set the time"
+
+    def call_later(self, *args: Any, **more: Any) -> Any:  # type: ignore[override]  # passed through
+        handle = super().call_later(*args, **more)
+        self._timers.append(handle.when())  # the stock call_later goes through call_at, which does
+        return handle
+
+    def _deadlock(self) -> NoReturn:
+        if self.is_running():
+            super()._deadlock()
+        # A bare `loop._run_once()` with nothing to do: the selector of a TestLoop never blocks.
+        return  # type: ignore[misc]  # for this loop alone it is no error
+
+
+class LastInFirstOutLoop(OurLoop):
+    """A planted mistake: the newest callback runs first. Many tests must notice."""
+
+    def call_soon(self, *args: Any, **more: Any) -> Any:  # type: ignore[override]  # passed through
+        handle = super().call_soon(*args, **more)
+        self._ready.rotate()
+        return handle
+
+
+class StandIn(types.ModuleType):
+    """A module with some names of ours; all others are the original's."""
+
+    def __init__(self, original: types.ModuleType, **ours: object) -> None:
+        super().__init__(original.__name__)
+        self.__dict__.update(ours, _original=original)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
+def lead(module_name: str, loop: type[OurLoop] = OurLoop) -> Any:
+    """Import one of CPython's test modules, led onto our loop."""
+    utils: Any = importlib.import_module("test.test_asyncio.utils")
+    module: Any = importlib.import_module(f"test.test_asyncio.{module_name}")
+    utils.TestLoop.__bases__ = (OurTestLoop,)
+    utils.TestLoop.advance_time = _let_our_time_pass
+    if module_name in STOCK_LOOPS:
+        return module
+    _lead_by_policy_and_name(module, loop)
+    if module_name == "test_events":
+        _lead_test_events(module)
+    thread: Any = threading.Thread
+    thread.start = _no_threads
+    return module
+
+
+def _let_our_time_pass(test_loop: OurTestLoop, advance: float) -> None:
+    """In place of `TestLoop.advance_time`."""
+
+
+def _no_threads(thread: threading.Thread) -> NoReturn:
+    raise RuntimeError("threads arrive in a later version")
+
+
+def _lead_by_policy_and_name(module: Any, loop: type[OurLoop]) -> None:
+    policy: Any = asyncio.DefaultEventLoopPolicy
+    policy._loop_factory = loop
+    names = dict.fromkeys(("BaseEventLoop", "SelectorEventLoop", "EventLoop"), loop)
+    for name in ("asyncio", "base_events"):
+        if hasattr(module, name):
+            setattr(module, name, StandIn(getattr(module, name), **names))
+
+
+def _lead_test_events(module: Any) -> None:
+    # These differ from SelectEventLoopTests in their selector alone, and we have none.
+    del module.EPollEventLoopTests, module.PollEventLoopTests
+    # Every test attaches one, and with it a signal handler, lest it start a process.
+    watcher: Any = module.asyncio.SafeChildWatcher
+    watcher.attach_loop = lambda self, loop: None

@@ -1,0 +1,64 @@
+"""A computer small enough to check by eye, for the tests of the process-wide patches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from foretold.errors import EscapedWorld
+from foretold.kernel.patches import patches
+
+WALL_NS = 1_767_225_600_123_456_789  # 2026-01-01T00:00:00Z and a fraction with nine digits
+MONOTONIC_NS = 1_000_000_000_001
+CPU_NS = 42_000_000_007
+PID = 4_242
+NODE = 0x02_00_00_00_00_2A
+
+
+class FakeComputer:
+    """Its clocks move by one nanosecond with each read; its entropy counts up from a first byte."""
+
+    def __init__(self, first_byte: int = 0) -> None:
+        self.wall = WALL_NS
+        self.monotonic = MONOTONIC_NS
+        self.next_byte = first_byte
+        self.slept: list[int] = []
+        self.escapes: list[tuple[str, str, str]] = []
+
+    def wall_ns(self) -> int:
+        self.wall += 1
+        return self.wall
+
+    def monotonic_ns(self) -> int:
+        self.monotonic += 1
+        return self.monotonic
+
+    def cpu_ns(self) -> int:
+        return CPU_NS
+
+    def sleep_ns(self, ns: int) -> None:
+        self.slept.append(ns)
+
+    def entropy(self, n: int) -> bytes:
+        drawn = bytes((self.next_byte + i) % 256 for i in range(n))
+        self.next_byte += n
+        return drawn
+
+    def pid(self) -> int:
+        return PID
+
+    def node(self) -> int:
+        return NODE
+
+    def escaped(self, call: str, why: str, instead: str) -> NoReturn:
+        self.escapes.append((call, why, instead))
+        raise EscapedWorld(f"{call}: {why}. Instead: {instead}")
+
+
+@contextmanager
+def a_run(computer: FakeComputer | None = None) -> Iterator[FakeComputer]:
+    """Live on a fake computer for a while."""
+    computer = computer or FakeComputer()
+    with patches.installed(), patches.active(computer):
+        yield computer

@@ -1,0 +1,95 @@
+"""The note on the user's exception: how it was found, whether to believe it, the story, the command.
+
+Real failures, found by a search with a pinned seed, against stored text. Nothing is normalised:
+everything in it is deterministic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import foretold
+from foretold.report.text import failure_note
+from foretold.search.failure import Failure
+from tests.report import programs
+from tests.report.stored import assert_as_stored
+
+COMMAND = "foretold replay .foretold/failures/main-1f0c8a3e/AssertionError-7.tape"
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def found_in(text: str, *, shrink: bool = True, confirm: bool = True) -> Failure:
+    """The failure that a search of 500 runs from seed 1 finds in a planted program."""
+    main = programs.main_of(Path.cwd(), text)
+    failure = foretold.explore(main, runs=500, seed=1, shrink=shrink, confirm=confirm).failure
+    assert failure is not None
+    return failure
+
+
+def note_on(failure: Failure) -> str:
+    return failure_note(failure, runs=500, command=COMMAND)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("note-lost-update", programs.BANK),
+        ("note-lost-update-among-chatter", programs.NOISY_BANK),
+        ("note-late-loop", programs.LATE),
+        ("note-chosen-values", programs.CHOSEN),
+        ("note-deadlock", programs.DEADLOCK),
+        ("note-stalled", programs.STALLED),
+    ],
+)
+def test_the_whole_note(name: str, text: str) -> None:
+    """Each kind of failure, found, shrunk and confirmed, reads as it did when it was last read."""
+    assert_as_stored(name, note_on(found_in(text)))
+
+
+def test_a_failure_that_was_not_shrunk() -> None:
+    """All delays of the run that failed are still there; the note says so and stays short."""
+    note = note_on(found_in(programs.BANK, shrink=False, confirm=False))
+    assert_as_stored("note-not-shrunk", note)
+
+
+def test_the_last_line_is_always_the_command() -> None:
+    """Whatever is known or unknown about a failure, the reader finds the command at the end."""
+    failure = found_in(programs.BANK, confirm=False)
+    variants = [
+        failure,
+        replace(failure, story=""),
+        replace(failure, reproduced=False, doubt="there it held; event 3: here 'a', there 'b'"),
+        replace(failure, reproduced=True, doubt="it fails in the same way there"),
+        replace(failure, stock_asyncio=True, shrink_runs=0),
+    ]
+    for variant in variants:
+        assert note_on(variant).splitlines()[-1] == f"Replay it: {COMMAND}"
+
+
+def test_doubts_are_told() -> None:
+    """A failure that a fresh process does not have must not look like one that it has."""
+    failure = found_in(programs.BANK, confirm=False)
+    assert "fresh process" not in note_on(failure), "nothing was asked"
+    yes = replace(failure, reproduced=True)
+    assert "\nReplayed in a fresh process: yes.\n" in note_on(yes)
+    other = replace(failure, reproduced=True, doubt="not by the same steps")
+    assert "\nReplayed in a fresh process: yes, but not by the same steps.\n" in note_on(other)
+    no = replace(failure, reproduced=False, doubt="there it held; event 3: here 'a', there 'b'")
+    expected = "Replayed in a fresh process: NO, there it held; event 3: here 'a', there 'b'."
+    assert f"\n{expected}\n" in note_on(no)
+
+
+def test_whether_production_can_do_it_is_told() -> None:
+    """An order that stock asyncio never takes must not be sold as a bug in production."""
+    failure = found_in(programs.BANK, confirm=False)
+    assert failure.stock_asyncio is False
+    assert note_on(failure).splitlines()[1].startswith("Stock asyncio does not take this order")
+    stock = replace(failure, stock_asyncio=True)
+    assert note_on(stock).splitlines()[1] == "Stock asyncio can do this."

@@ -1,0 +1,241 @@
+"""`foretold check` finds programs whose runs are no function of the tape, and names the cause.
+
+Each cause is planted in a small program. The processes are real, hash seeds and addresses too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from foretold.errors import ForetoldError, UsageError
+from foretold.search import check as check_module
+from foretold.search import layout
+from foretold.search.causes import (
+    ADDRESSES,
+    ESCAPE,
+    MODULE_STATE,
+    OUTSIDE,
+    REAL_RANDOMNESS,
+    REAL_TIME,
+    SET_ORDER,
+    by_look,
+)
+from foretold.search.check import Report, check
+from foretold.search.observe import Observation
+from foretold.search.replayers import FreshReplayer
+from foretold.world.run import bind_main
+from tests.report import programs
+
+PLANTED = '''\
+"""Programs whose runs depend on more than the tape."""
+
+import asyncio
+import ctypes
+import hashlib
+
+import foretold
+
+libc = ctypes.CDLL(None)
+seen = []
+
+
+async def job(name):
+    await asyncio.sleep(0)
+    return name
+
+
+async def deterministic():
+    await foretold.together(job("a"), job("b"), job(foretold.between(1, 100)))
+
+
+async def by_set_order():
+    names = {f"user-{number}" for number in range(8)}
+    await foretold.together(*(job(name) for name in names))
+
+
+class Thing:
+    pass
+
+
+async def by_address():
+    things = {f"thing-{number}": Thing() for number in range(10)}
+    # Addresses in a row stay in a row wherever they begin: mixed, so that each place gives another.
+    mixed = {name: hashlib.sha256(str(id(t)).encode()).digest() for name, t in things.items()}
+    await foretold.together(*(job(name) for name in sorted(things, key=mixed.get)))
+
+
+async def by_state():
+    seen.append(len(seen))
+    await foretold.together(job("a"), job(len(seen)))
+
+
+async def by_real_time():
+    now = (ctypes.c_long * 2)()
+    libc.clock_gettime(0, now)
+    await foretold.together(job("a"), job(now[0] + now[1] / 1e9))
+
+
+async def by_escape():
+    open("/etc/hostname")
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the planted programs, found by child processes as `planted`."""
+    programs.write(tmp_path, PLANTED, "planted.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def checked(folder: Path, function: str, runs: int = 1) -> Report:
+    """Check one of the planted programs."""
+    target = f"planted:{function}"
+    main = bind_main(getattr(programs.load(folder / "planted.py"), function))
+    return check(target, lambda hash_seed: FreshReplayer(target, hash_seed), main, runs=runs)
+
+
+def test_a_deterministic_program_passes(folder: Path) -> None:
+    """All of its tapes give the same events everywhere; how many is told."""
+    report = checked(folder, "deterministic", runs=3)
+    assert report.divergence is None
+    assert report.failed is None
+    assert len(report.events) == 3
+    assert min(report.events) > 10
+
+
+def test_set_order_is_named(folder: Path) -> None:
+    """The order of a set of strings depends on the hash seed, and on nothing else."""
+    found = checked(folder, "by_set_order").divergence
+    assert found is not None
+    assert found.cause is SET_ORDER
+    assert found.sides == (
+        "a fresh process, PYTHONHASHSEED=1",
+        "a fresh process, PYTHONHASHSEED=2",
+    )
+    assert found.left != found.right
+    assert "user-" in (found.left or "")
+    assert found.before is not None
+
+
+def test_addresses_are_named(folder: Path) -> None:
+    """Sorting by something made of id(): differs with equal hash seeds as well."""
+    found = checked(folder, "by_address").divergence
+    assert found is not None
+    assert found.cause is ADDRESSES
+    assert found.sides[0] == found.sides[1], "the same hash seed on both sides"
+
+
+def test_addresses_are_named_where_the_experiment_is_denied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container that forbids fixed addresses nothing proves it, but it is the best guess."""
+
+    @contextmanager
+    def denied() -> Iterator[bool]:
+        yield False
+
+    monkeypatch.setattr(check_module, "fixed_addresses", denied)
+    found = checked(folder, "by_address").divergence
+    assert found is not None
+    assert found.cause is ADDRESSES
+
+
+def test_state_kept_between_runs_is_named(folder: Path) -> None:
+    """A list at module level: fresh processes agree, a second run in one process does not."""
+    found = checked(folder, "by_state").divergence
+    assert found is not None
+    assert found.cause is MODULE_STATE
+    assert 'isolation="fork"' in found.cause.remedy
+    assert (found.left, found.right) != (None, None)
+    assert "returned 1" in (found.left or "")
+    assert "returned 2" in (found.right or "")
+
+
+def test_addresses_that_differ_only_in_a_second_run_are_no_state(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all processes have one layout, id() differs only within a process. It is not state."""
+    monkeypatch.setattr(check_module._Checker, "_fresh", _always_the_same)
+    found = checked(folder, "by_address").divergence
+    assert found is not None
+    assert found.cause is ADDRESSES
+
+
+def _always_the_same(self: object, tape: object, hash_seed: int) -> check_module._Seen:
+    return check_module._Seen("a fresh process", Observation("equal"), Path(__file__))
+
+
+def test_real_time_is_named(folder: Path) -> None:
+    """A clock read behind foretold's back: neither hash seed nor addresses explain it."""
+    found = checked(folder, "by_real_time").divergence
+    assert found is not None
+    assert found.cause is REAL_TIME
+
+
+def test_runs_that_fail_alike_are_deterministic_and_said_to_fail(folder: Path) -> None:
+    """An escape stops the run at the same place each time; without a word it would look healthy."""
+    report = checked(folder, "by_escape")
+    assert report.divergence is None
+    assert report.failed is not None
+    assert report.failed.kind == "foretold.errors.EscapedWorld"
+
+
+def test_a_target_that_cannot_be_run_is_an_error(folder: Path) -> None:
+    """A child that dies says why, instead of counting as equal to another that died."""
+    with pytest.raises(ForetoldError, match="planted:nothing"):
+        check("planted:nothing", lambda hash_seed: FreshReplayer("planted:nothing", hash_seed))
+
+
+def test_no_runs_are_refused() -> None:
+    """A check of nothing would pass."""
+    with pytest.raises(UsageError, match="at least 1"):
+        check("planted:x", lambda hash_seed: FreshReplayer("planted:x", hash_seed), runs=0)
+
+
+def test_what_differs_shows_where_it_came_from() -> None:
+    """Contents that look like times, random values or addresses; and what shows nothing."""
+    held = [Observation("digest")]
+    date, later = "returned '2031-05-06T07:08:09'", "returned '2031-05-06T07:08:10'"
+    assert by_look(held, date, later) is REAL_TIME
+    assert by_look(held, "returned 0.0123456", "returned 0.0119") is REAL_TIME
+    assert by_look(held, "returned 0.9123456", "returned 0.0119") is REAL_RANDOMNESS
+    uuids = [f"returned '{c * 8}-{c * 4}-{c * 4}-{c * 4}-{c * 12}'" for c in "ab"]
+    assert by_look(held, *uuids) is REAL_RANDOMNESS
+    assert by_look(held, "returned 4", "returned 5") is OUTSIDE
+    assert by_look(held, "worker-1", "worker-2") is OUTSIDE
+    assert by_look(held, "worker-1", "worker-2", ADDRESSES) is ADDRESSES
+    escaped = [Observation("digest", "foretold.errors.EscapedWorld")]
+    assert by_look(escaped, "a", "b") is ESCAPE
+
+
+def test_a_system_without_fixed_addresses_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`personality` exists on Linux alone; elsewhere the experiment is left out."""
+
+    class Nothing:
+        pass
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Nothing())
+    with layout.fixed_addresses() as fixed:
+        assert not fixed
+
+
+def test_fixed_addresses_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiment changes this process for a moment: what it was before is set again."""
+    calls = []
+
+    class Libc:
+        @staticmethod
+        def personality(value: int) -> int:
+            calls.append(value)
+            return 8
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Libc())
+    with layout.fixed_addresses() as fixed:
+        assert fixed
+    assert calls == [0xFFFFFFFF, 0x0040000 | 8, 8]

@@ -1,0 +1,356 @@
+"""Stories: what a developer who never heard of foretold is told about a failing run.
+
+Most of them are told of real runs on hand-written tapes, so that no search has to find them first.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from foretold.search.story import LINES_MAX, tell, tell_run
+from foretold.search.words import SOURCE_CHARS_MAX
+from foretold.tape import CALLBACKS, ENDED, Choice, Hold, Schedule, Slow, Tape
+from foretold.trace import Event, Place
+from foretold.world.run import Run, bind_main, execute
+from foretold.world.settings import Settings
+from tests.report import programs
+
+ANY = {"order": "any", "strategy": "random"}
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run_on(text: str, *entries: Hold | Slow, name: str = "main", **choices: list[Choice]) -> Run:
+    """Run a planted program on a tape with these exceptions to the calm order."""
+    main = getattr(programs.load(programs.write(Path.cwd(), text)), name)
+    tape = Tape("derived", settings=ANY, schedule=Schedule.of(entries), choices=choices)
+    return execute(bind_main(main), tape, Settings.from_tape(ANY), detail=True)
+
+
+def story_of(text: str, *entries: Hold | Slow, **choices: list[Choice]) -> str:
+    done = run_on(text, *entries, **choices)
+    assert done.error is not None
+    return tell_run(done)[0]
+
+
+def lines_about(story: str, word: str) -> list[str]:
+    return [line for line in story.splitlines() if word in line]
+
+
+def test_a_lost_update_reads_as_one_sentence_and_a_few_lines() -> None:
+    """The whole point: who was held where, until when, and what came of it, nothing else."""
+    story = story_of(programs.BANK, Hold("main", "deposit", 2, "refund", ENDED))
+    assert story == (
+        "All take turns, first come first served, except that\n"
+        "  deposit was held before its 2nd step, at bank.py:8 `await asyncio.sleep(0)`, "
+        "until refund had ended\n"
+        "What happened, in virtual time:\n"
+        "  0.000001 s  main     bank.py:18  starts, runs to line 20: "
+        "await asyncio.gather(deposit(account, 5), refund(account))\n"
+        "  0.000002 s  deposit  bank.py:6   starts, runs to line 8: await asyncio.sleep(0)"
+        "  (held here)\n"
+        "  0.000003 s  refund   bank.py:12  starts, runs to line 14: await asyncio.sleep(0)\n"
+        "  0.000004 s  refund   bank.py:14  goes on, is back at this line\n"
+        "  0.000005 s  refund   bank.py:14  goes on, runs to line 8: await asyncio.sleep(0)\n"
+        "  0.000006 s  refund   bank.py:8   goes on, runs to its end\n"
+        "  0.000007 s  deposit  bank.py:8   let go: goes on, runs to its end\n"
+        "  0.000010 s  main     bank.py:20  goes on, runs to line 21: "
+        'assert account["balance"] == 12, f"only {account[\'balance\']…\n'
+        "  0.000010 s  main     bank.py:21  fails: AssertionError: only 5 of 12"
+    )
+
+
+def test_the_delays_come_along_as_data() -> None:
+    """`Failure.delays` says the same as the sentence: actor, step, location, until."""
+    done = run_on(programs.BANK, Hold("main", "deposit", 2, "refund", ENDED))
+    [delay] = tell_run(done)[1]
+    assert (delay.actor, delay.step, delay.until) == ("deposit", 2, "refund had ended")
+    assert delay.location == Place(str(Path.cwd() / "bank.py"), 8, "deposit")
+
+
+def test_the_same_run_has_the_same_story() -> None:
+    """A story is a function of the run: it may be compared, stored and sent."""
+    hold = Hold("main", "deposit", 2, "refund", ENDED)
+    assert story_of(programs.NOISY_BANK, hold) == story_of(programs.NOISY_BANK, hold)
+
+
+def test_bystanders_are_counted_not_listed() -> None:
+    """Ten chatting tasks take hundreds of steps; the reader sees one line of them."""
+    story = story_of(programs.NOISY_BANK, Hold("main", "deposit", 2, "refund", ENDED))
+    assert story.splitlines()[-1] == "  Meanwhile 10 other tasks took 200 steps (chatter × 10)."
+    assert len(lines_about(story, "chatter")) == 2, "in that line, and in main's line of source"
+    assert len(story.splitlines()) < 20
+
+
+def test_whoever_a_delay_names_is_shown_and_its_rounds_are_one_line() -> None:
+    """A loop of nineteen equal steps is told as one, so that the other lines can be seen."""
+    story = story_of(programs.NOISY_BANK, Hold("main", "deposit", 2, "chatter-3", ENDED))
+    assert [line.split("  ")[-1] for line in lines_about(story, " chatter-3 ")][1:] == [
+        "starts, runs to line 26: await asyncio.sleep(0)",
+        "goes round this line 19 times",
+        "goes on, runs to its end",
+    ]
+    assert "Meanwhile 9 other tasks" in story
+
+
+def test_a_task_that_met_the_held_one_in_a_function_is_shown() -> None:
+    """`refund` is in no sentence, but it went through `deposit`: it is the other half of the bug."""
+    story = story_of(programs.NOISY_BANK, Hold("main", "deposit", 2, "chatter-3", ENDED))
+    assert len(lines_about(story, "  refund  ")) == 4
+
+
+def test_a_task_held_before_its_first_step() -> None:
+    """There is no line at which it waits: it did not start."""
+    text = programs.BANK.replace("range(2)", "range(1)")
+    story = story_of(text, Hold("main", "deposit", 1, "refund", 2))
+    assert "\n  deposit did not start until refund had made its 2nd step\n" in story
+    assert lines_about(story, "let go")[0].endswith(
+        "bank.py:6   let go: starts, runs to line 8: await asyncio.sleep(0)"
+    )
+
+
+def test_a_task_that_was_held_to_the_very_end() -> None:
+    """The failure came first. The delay is told all the same, else nothing would explain it."""
+    text = programs.BANK.replace("await deposit(account, 7)", 'assert account["balance"], "empty"')
+    story = story_of(text, Hold("main", "deposit", 2, "main", ENDED))
+    assert story.splitlines()[1] == (
+        "  deposit was held before its 2nd step, at bank.py:8 `await asyncio.sleep(0)`, "
+        "until main had ended"
+    )
+    assert story.splitlines()[-1].endswith("fails: AssertionError: empty")
+
+
+def test_a_late_loop_and_a_jump_of_time() -> None:
+    """Why a limit of 5.0015 s expires on work of 5.001 s: the loop was busy for 7 ms."""
+    assert story_of(programs.LATE, Slow("main", CALLBACKS, 1, 7_000_000)) == (
+        "All take turns, first come first served, except that\n"
+        "  the event loop was late by 7 ms (a busy machine) when a sleep was over\n"
+        "What happened, in virtual time:\n"
+        "  0.000001 s  main        bank.py:12  starts, runs to line 7: await asyncio.sleep(5)\n"
+        "                                      (5 s later)\n"
+        "  5.007005 s  (callback)              the event loop is late: this step took 7 ms\n"
+        "  5.007006 s  main        bank.py:7   goes on, runs to line 8: await asyncio.sleep(0.001)\n"
+        "  5.007008 s                          (a timeout expires)\n"
+        "  5.007009 s  main        bank.py:8   goes on, runs to line 19: "
+        'assert done, "timed out"\n'
+        "  5.007009 s  main        bank.py:19  fails: AssertionError: timed out"
+    )
+
+
+def test_values_that_were_chosen() -> None:
+    """No order is to blame: the values are."""
+    values = [Choice(50, 101, "amount"), Choice(1, 3, "who")]
+    assert story_of(programs.CHOSEN, workload=values) == (
+        "No task was delayed: this happens when all take turns, with the values that were chosen.\n"
+        "What happened, in virtual time:\n"
+        "  0.000001 s  main  bank.py:8   starts, runs to line 11: await asyncio.sleep(1)\n"
+        "  0.000001 s  main              chooses amount = 50\n"
+        "  0.000001 s  main              chooses who = 'bob'\n"
+        "                                (1 s later)\n"
+        "  1.000004 s  main  bank.py:11  goes on, runs to line 12: "
+        'foretold.always(amount < 50 or who != "bob", "bob gets too…\n'
+        "  1.000004 s  main  bank.py:12  fails: PropertyViolated: bob gets too much"
+    )
+
+
+def test_values_chosen_before_the_story_begins_are_listed() -> None:
+    """The story begins late; what was chosen earlier still explains it."""
+    events = [
+        event("main", 1, "resumes"),
+        event("main", 1, "chose", "amount = 50"),
+        event("a", 1, "resumes"),
+        event("b", 1, "resumes"),
+        event("a", 2, "resumes"),
+    ]
+    story, _ = tell(Schedule.of([Hold("main", "a", 2, "b", 1)]), events, 0)
+    assert "Chosen before:\n  amount = 50\nWhat happened" in story
+
+
+def test_a_blocked_host() -> None:
+    """`time.sleep` in a coroutine stops everybody; the line says who and for how long."""
+    story = story_of(programs.STALLED)
+    assert lines_about(story, "blocked") == [
+        "  3.500008 s  blocker                blocked its host for 2.5 s (time.sleep)"
+    ]
+    assert "(400 ms later)" in story
+    assert story.splitlines()[-1].endswith("bank.py:19  fails: AssertionError: no heartbeat")
+
+
+def test_a_deadlock_has_no_culprit() -> None:
+    """Nobody raised it: the last line is about the host, the list of waiters is the exception's."""
+    story = story_of(programs.DEADLOCK, Hold("main", "one", 2, "two", ENDED))
+    assert story.splitlines()[-1].endswith(
+        "fails: Deadlock: nothing can run and nothing is scheduled, yet main is not done."
+    )
+    assert [line.partition("  ")[2].split("  ")[-1] for line in lines_about(story, " waits for ")] == [
+        "starts, runs to line 24: await asyncio.gather(one(a, b), two(a, b)), "
+        "waits for a future that nothing resolves",
+        "goes on, runs to line 18: async with a:, waits for Lock.acquire() in locks",
+        "let go: goes on, runs to line 9: async with b:, waits for Lock.acquire() in locks",
+    ]
+
+
+def test_nothing_of_what_comes_after_the_failure_or_of_asyncio_itself() -> None:
+    """The end of a run (cancelling what is left, closing generators) is none of the reader's."""
+    text = programs.BANK.replace(
+        "    await asyncio.gather(", "    asyncio.create_task(asyncio.sleep(9))\n    await asyncio.gather("
+    )
+    done = run_on(text, Hold("main", "deposit", 2, "refund", ENDED))
+    assert any(e.text == "cancelled" for e in done.trace.events), "what is left was cancelled"
+    story = tell_run(done)[0]
+    assert "cancelled" not in story
+    assert "sleep(9)" not in story
+    assert story.splitlines()[-1].endswith("fails: AssertionError: only 5 of 12")
+
+
+def test_where_an_exception_was_raised_counts_not_who_passed_it_on() -> None:
+    """gather hands a child's exception to main; the story ends where the child raised it."""
+    text = programs.BANK.replace(
+        'account["balance"] = balance + amount', 'raise ValueError("no such account")'
+    )
+    last = story_of(text).splitlines()[-1]
+    assert last.split()[2:] == ["deposit", "bank.py:9", *"fails: ValueError: no such account".split()]
+
+
+def test_a_swallowed_property_is_the_failure() -> None:
+    """The program caught it and went on; the run failed there nevertheless."""
+    text = programs.CHOSEN + (
+        """
+
+async def swallowing():
+    try:
+        foretold.always(False, "nothing is lost")
+    except AssertionError:
+        pass
+    await asyncio.sleep(3)
+"""
+    )
+    story = tell_run(run_on(text, name="swallowing"))[0]
+    assert story.splitlines()[-1].endswith("bank.py:17  fails: PropertyViolated: nothing is lost")
+    assert "later" not in story
+
+
+def test_costs_of_steps_that_matter_are_told() -> None:
+    """A tape may say no more than that steps are slow; without it the run would not fail."""
+    choices = {"pace/main": [Choice(3, 4, "cost of a step"), Choice(1, 3, "cost of reading a clock")]}
+    story = story_of(programs.BANK.replace("== 12", "== 13"), **choices)
+    assert story.splitlines()[1:3] == [
+        "  each step took 40 µs instead of 1 µs",
+        "  each look at a clock took 2 µs instead of 1 µs",
+    ]
+
+
+def test_a_seeded_run_is_told_from_what_its_scheduler_did() -> None:
+    """A seed has no schedule of its own; recording the run gives one. Too many delays name nobody."""
+    main = programs.main_of(Path.cwd(), programs.NOISY_BANK)
+    settings = Settings.from_tape(ANY)
+    runs = (
+        execute(bind_main(main), Tape.seeded(n, ANY), settings, recording=True, detail=True)
+        for n in range(100)
+    )
+    failing = next(done for done in runs if done.error is not None)
+    story, delays = tell_run(failing)
+    assert len(delays) > 8
+    assert f"… and {len(delays) + len(failing.tape.written.slows) - 8} more delays" in story
+    assert len(story.splitlines()) <= LINES_MAX + 15
+    assert not lines_about(story.partition("What happened")[2], "  chatter")
+
+
+# With hand-made events: what no small program shows
+
+
+def event(
+    actor: str,
+    step: int,
+    kind: str,
+    text: str = "",
+    *,
+    file: str = "app.py",
+    line: int = 1,
+    host: str = "main",
+) -> Event:
+    """One event; time is counted by a clock of its own, a microsecond each."""
+    event.now_ns += 1_000  # type: ignore[attr-defined]  # a counter, where it is used
+    place = Place(file, line, "f") if kind == "resumes" else None
+    return Event(event.now_ns, host, actor, step, kind, text, place)  # type: ignore[attr-defined]  # as above
+
+
+event.now_ns = 0  # type: ignore[attr-defined]  # as above
+
+
+def test_library_paths_are_cut_to_the_package() -> None:
+    """The path of an interpreter says nothing to a reader and differs between machines."""
+    stdlib, site = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
+    events = [
+        event("a", 1, "resumes", file=os.path.join(stdlib, "asyncio", "queues.py"), line=158),
+        event("b", 1, "resumes", file=os.path.join(site, "httpx", "_client.py"), line=7),
+        event("c", 1, "resumes", file=str(Path.cwd() / "src" / "app.py"), line=3),
+        event("d", 1, "resumes", file="/elsewhere/app.py", line=4),
+    ]
+    story, _ = tell(Schedule(), events, 0)
+    for shown in ("  asyncio/queues.py:158 ", "  httpx/_client.py:7 ", "  src/app.py:3 "):
+        assert shown in story
+    assert "  /elsewhere/app.py:4 " in story
+
+
+def test_a_long_story_keeps_its_beginning_and_its_end() -> None:
+    """A limit on lines, whatever happens; what is left out is counted."""
+    events = [event("main", n, "resumes", line=n) for n in range(1, 201)]
+    story, _ = tell(Schedule(), events, 0)
+    lines = story.splitlines()
+    assert len(lines) == LINES_MAX + 3
+    assert "app.py:1 " in lines[2]
+    assert "app.py:200" in lines[-2]
+    assert lines_about(story, "left out") == ["  … 161 lines left out"]
+
+
+def test_hosts_are_named_where_there_are_several() -> None:
+    """Two hosts may both run a `worker`."""
+    events = [event("worker", 1, "resumes", host="api"), event("worker", 1, "resumes", host="db")]
+    story, _ = tell(Schedule(), events, 0)
+    assert "  api/worker  " in story
+    assert "  db/worker   " in story
+
+
+def test_a_callback_that_ends_a_hold_is_put_into_words() -> None:
+    """`gather.<locals>._done_callback` is asyncio's name for it, not the reader's."""
+    events = [
+        event("a", 1, "resumes"),
+        event(CALLBACKS, 1, "callback", "gather.<locals>._done_callback"),
+        event("a", 2, "resumes"),
+        event(CALLBACKS, 2, "callback", "Pool._wake"),
+        event("a", 3, "resumes"),
+    ]
+    holds = [Hold("main", "a", 2, CALLBACKS, 1), Hold("main", "a", 3, CALLBACKS, 2)]
+    story, _ = tell(Schedule.of(holds), events, 0)
+    assert "until gather had seen one of its tasks end\n" in story
+    assert "until the 2nd callback (Pool._wake) had run\n" in story
+
+
+def test_holds_of_tasks_that_never_were_are_not_told() -> None:
+    """A tape may be older than the code: what it says of other tasks has no place in the story."""
+    events = [event("main", 1, "resumes")]
+    story, delays = tell(Schedule.of([Hold("main", "gone", 3, "main", 1)]), events, 0)
+    assert delays == []
+    assert "gone" not in story
+
+
+def test_long_source_lines_are_cut() -> None:
+    """The columns stay readable on a terminal."""
+    text = programs.BANK.replace('12, f"only', f'12, "{"x" * 200}" + f"only')
+    story = story_of(text, Hold("main", "deposit", 2, "refund", ENDED))
+    assert "x" * SOURCE_CHARS_MAX not in story.rpartition("fails:")[0]
+
+
+def test_a_run_without_events_has_a_story_too() -> None:
+    """A plain function may fail before the loop has made one step."""
+    story, delays = tell(Schedule(), [], 0, error=ValueError("early"))
+    assert story.splitlines()[-1].strip() == "fails: ValueError: early"
+    assert delays == []
