@@ -173,6 +173,7 @@ class Session:
             return (yield)
         from foretold.pytest_support.item import running
 
+        __tracebackhide__ = True
         with running(item, self.options, item.stash.setdefault(_RECORD, {})):
             return (yield)
 

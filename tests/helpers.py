@@ -18,7 +18,9 @@ PLANS = (("asyncio", "fifo"), *(("any", strategy) for strategy in STRATEGIES))
 """Every way in which a run can be scheduled: (order, strategy)."""
 
 
-def run_of(main: Callable[..., Any], seed: int = 0, *, recording: bool = False, **changes: Any) -> Run:
+def run_of(
+    main: Callable[..., Any], seed: int = 0, *, recording: bool = False, **changes: Any
+) -> Run:
     """A run on a seeded tape, whatever comes of it: the error is in `Run.error`, not raised."""
     settings = Settings().with_changes(**changes)
     tape = Tape.seeded(seed, settings.on_tape())

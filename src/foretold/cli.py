@@ -323,14 +323,16 @@ def show_command(file: str) -> None:
     click.echo(f"{header_text(loaded, file)}\n")
     try:
         click.echo(_story_of(loaded))
-    except TargetError as error:
+    except UsageError as error:
         click.echo(f"{schedule_text(loaded.tape)}\n(It cannot be run here: {error})")
     click.echo(f"Replay it: foretold replay {file}")
 
 
 def _story_of(file: TapeFile) -> str:
-    if not file.target or _is_node_id(file.target):
+    if not file.target:
         return schedule_text(file.tape)
+    if _is_node_id(file.target):
+        return f"{schedule_text(file.tape)}\n(pytest runs this one, and a replay tells all of it.)"
     with _output_dropped():
         done = _run_tape(file)
     warning = changed_text(file, done)
@@ -360,7 +362,7 @@ def _replayer_and_main(target: str) -> tuple[ReplayerWith, Callable[..., Any] | 
         main = bind_main(_load(target)[0])
         return (lambda hash_seed: FreshReplayer(target, hash_seed)), main
     if "::" not in target:
-        raise UsageError(f"name one test to check, such as {target}::test_x")
+        raise UsageError(f"name one test to check, such as {target.rstrip('/')}::test_x")
     arguments = child.plugin_arguments()
     return (lambda hash_seed: PytestReplayer(target, arguments, hash_seed=hash_seed)), None
 
@@ -369,7 +371,7 @@ def _replayer_and_main(target: str) -> tuple[ReplayerWith, Callable[..., Any] | 
 
 
 def _is_node_id(target: str) -> bool:
-    return "::" in target or target.endswith(".py")
+    return "::" in target or target.endswith(".py") or Path(target).is_dir()
 
 
 def _is_tape(what: str) -> bool:

@@ -9,6 +9,7 @@ needed. A process of its own, so that nothing stays patched in the process of ou
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -45,19 +46,18 @@ class Scribe(unittest.TestResult):
     def __init__(self, seconds_max: float) -> None:
         super().__init__()
         self.rows: list[dict[str, Any]] = []
+        self.ended = 0
         self._seconds_max = seconds_max
         self._outcome, self._message = "passed", ""
 
     def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
         super().startTest(test)
-        self._outcome, self._message = "passed", ""
-        OurLoop.kernels.clear()
         signal.setitimer(signal.ITIMER_REAL, self._seconds_max)
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
-        signal.setitimer(signal.ITIMER_REAL, 0)
         asyncio._set_running_loop(None)  # a test that failed may have left it set
         self._write(test)
+        self.ended += 1
         super().stopTest(test)
 
     def _write(self, test: unittest.TestCase) -> None:
@@ -69,10 +69,16 @@ class Scribe(unittest.TestResult):
                 "steps": sum(k.steps_so_far(k.grant) for k in OurLoop.kernels),
             }
         )
+        OurLoop.kernels.clear()
+        self._outcome, self._message = "passed", ""
 
     def _failed(self, error: Error) -> None:
         self._outcome = "failed"
         self._message = "".join(traceback.format_exception(*error))
+
+    def failed_afterwards(self, error: BaseException) -> None:
+        """The test last written down has failed after all, when its loop was closed."""
+        self.rows[-1] |= {"outcome": "failed", "message": f"when the loop was closed: {error}"}
 
     def addFailure(self, test: Any, err: Error) -> None:  # noqa: N802 - unittest's name
         self._failed(err)
@@ -106,7 +112,15 @@ def flat(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 def run(tests: list[unittest.TestCase], seconds_max: float) -> list[dict[str, Any]]:
     """Run tests one by one and return their rows."""
     scribe = Scribe(seconds_max)
-    unittest.TestSuite(tests).run(scribe)
+    left = tests
+    while left:
+        try:
+            unittest.TestSuite(left).run(scribe)
+            left = []
+        except (Exception, TookTooLong) as error:  # closing a runner is not guarded by unittest
+            scribe.failed_afterwards(error)
+            left = tests[scribe.ended :]
+    signal.setitimer(signal.ITIMER_REAL, 0)
     return scribe.rows
 
 
@@ -118,6 +132,7 @@ def main(module_name: str, result: str, *plant: str) -> None:
 
     signal.signal(signal.SIGALRM, stop_it)
     module = lead(module_name, LastInFirstOutLoop if plant else OurLoop)
+    gc.freeze()  # many tests collect garbage, and need not look at what was imported
     tests = list(flat(unittest.defaultTestLoader.loadTestsFromModule(module)))
     listed = [test for test in tests if excluded_here(short_id(test))]
     others = [test for test in tests if not excluded_here(short_id(test))]

@@ -142,7 +142,7 @@ TABLE = {
         test_events.SelectEventLoopTests.test_call_soon_threadsafe
         test_events.SelectEventLoopTests.test_run_in_executor
         test_events.SelectEventLoopTests.test_run_in_executor_cancel
-        test_futures.*.test_wrap_future
+        test_futures.*FutureTests.test_wrap_future
         test_futures.*.test_wrap_future_use_global_loop
         test_futures.*.test_wrap_future_use_running_loop
         test_futures.*.test_wrap_future_without_loop

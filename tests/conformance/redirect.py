@@ -8,14 +8,15 @@ for a loop, it gets one of ours:
   generator only checks when each alarm was set for;
 - `asyncio.BaseEventLoop()` and `asyncio.SelectorEventLoop()`, by name.
 
-Threads cannot be started, as in a run: whether a thread ended before the loop looked would be
-chance, and with it the result of the test.
+Threads and processes cannot be started, as in a run: whether a thread ended before the loop looked
+would be chance, and with it the result of the test.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import multiprocessing.process
 import threading
 import types
 from typing import Any, ClassVar, NoReturn
@@ -143,8 +144,8 @@ def lead(module_name: str, loop: type[OurLoop] = OurLoop) -> Any:
     _lead_by_policy_and_name(module, loop)
     if module_name == "test_events":
         _lead_test_events(module)
-    thread: Any = threading.Thread
-    thread.start = _no_threads
+    for kind in (threading.Thread, multiprocessing.process.BaseProcess):
+        kind.start = _refuse  # type: ignore[method-assign, assignment]  # this process ends soon
     return module
 
 
@@ -152,8 +153,8 @@ def _let_our_time_pass(test_loop: OurTestLoop, advance: float) -> None:
     """In place of `TestLoop.advance_time`."""
 
 
-def _no_threads(thread: threading.Thread) -> NoReturn:
-    raise RuntimeError("threads arrive in a later version")
+def _refuse(thread_or_process: object) -> NoReturn:
+    raise RuntimeError("threads arrive in a later version, real processes never")
 
 
 def _lead_by_policy_and_name(module: Any, loop: type[OurLoop]) -> None:

@@ -78,16 +78,19 @@ def run_in_child(module: str, result: Path, *plant: str) -> list[dict[str, Any]]
     """Run one module of CPython's tests on our loop, in a process of its own."""
     here = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     sources = str(Path(foretold.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.conformance.child", module, str(result), *plant],
-        cwd=ROOT,
-        env={**here, "PYTHONPATH": os.pathsep.join((str(ROOT), sources)), "PYTHONHASHSEED": "0"},
-        stdout=subprocess.DEVNULL,  # what the tests print is no concern of ours
-        stderr=subprocess.PIPE,
-        timeout=CHILD_S_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, f"the child failed:\n{done.stderr.decode(errors='replace')}"
+    noise = result.with_suffix(".txt")
+    with noise.open("wb") as output:  # no pipe: what a test leaves behind would hold it open
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.conformance.child", module, str(result), *plant],
+            cwd=ROOT,
+            env={**here, "PYTHONPATH": f"{ROOT}{os.pathsep}{sources}", "PYTHONHASHSEED": "0"},
+            stdout=output,
+            stderr=output,
+            timeout=CHILD_S_MAX,
+            check=False,
+        )
+    said = noise.read_text(encoding="utf-8", errors="replace")
+    assert done.returncode == 0, f"the child failed:\n{said[-4_000:]}"
     rows: list[dict[str, Any]] = json.loads(result.read_text(encoding="utf-8"))
     return rows
 

@@ -35,11 +35,9 @@ def examples(count: int) -> settings:
     )
 
 
-
-
 def check_exact(main: Program, seed: int, order: str, strategy: str) -> None:
     """Run, recorded run, replay and recorded replay are one and the same."""
-    how = {"order": order, "strategy": strategy}
+    how: dict[str, Any] = {"order": order, "strategy": strategy}
     first = run_of(main, seed, recording=True, **how)
     recorded = first.tape.recorded()
     second = again(main, recorded, recording=True)
@@ -87,6 +85,7 @@ def test_long_waits_are_replayed() -> None:
 
     A hold of a *derived* tape is given up long before; a recording is kept to the letter.
     """
+
     async def main() -> list[int]:
         log: list[int] = []
 

@@ -278,6 +278,24 @@ def test_constructors_keep_their_signature() -> None:
             threading.Thread(planted=1)  # type: ignore[call-arg]  # the mistake
 
 
+@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind.endswith(("Future", "Task"))])
+def test_a_future_made_in_debug_mode_names_its_maker(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asyncio shows where a future was made: that is the user's line, not one of ours."""
+    monkeypatch.setattr(QuietLoop, "get_debug", lambda self: True)
+
+    def stack() -> list[str]:
+        made = MAKERS[kind]()
+        # The newest frames: asyncio keeps ten, and ours took the place of the oldest.
+        return [frame.name for frame in getattr(made, "_source_traceback", None) or ()][-4:]
+
+    outside = stack()
+    with a_run():
+        assert stack() == outside
+    assert ("stack" in outside) == (kind != "concurrent Future"), "vacuous otherwise"
+
+
 PROGRAM = """
 import sys, threading
 sys.path[:0] = {path!r}

@@ -11,5 +11,5 @@ def _same_surroundings_everywhere(monkeypatch: pytest.MonkeyPatch):
     for name in ("FORETOLD_SEED", "FORETOLD_OBSERVE", "FORETOLD_RECORD", "CI", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "100")
-    # Its plugin loads all of Hypothesis at the end of each pytest, which takes longer than the rest.
+    # Its plugin loads all of Hypothesis as pytest ends, which takes longer than the rest.
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")

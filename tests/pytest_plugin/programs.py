@@ -9,7 +9,7 @@ from __future__ import annotations
 import foretold
 
 # pytester forgets whatever its pytest imported: without this, foretold would be loaded each time.
-assert foretold.simulate
+LOADED = foretold
 
 LOST_UPDATE = """
 import asyncio

@@ -131,7 +131,9 @@ def test_methods_of_unittest_cases(pytester: pytest.Pytester):
     """)
     result = pytester.runpytest("-v", "--foretold-runs=6")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*::test_method: 6 runs, *", "FAILED *::test_that_fails - Asserti*"])
+    result.stdout.fnmatch_lines(
+        ["*::test_method: 6 runs, *", "FAILED *::test_that_fails - Asserti*"]
+    )
 
 
 def test_marks_above_and_below_the_decorator(pytester: pytest.Pytester):
@@ -223,7 +225,9 @@ def test_without_the_plugin_the_function_tries_itself(pytester: pytest.Pytester)
     pytester.makepyfile(lost_update())
     result = pytester.runpytest_subprocess("-p", "no:foretold")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E*foretold found this in run *", "E*Replay it: foretold replay *"])
+    result.stdout.fnmatch_lines(
+        ["E*foretold found this in run *", "E*Replay it: foretold replay *"]
+    )
     result.stdout.no_fnmatch_line("foretold: *")
 
 

@@ -41,6 +41,7 @@ def test_yesterdays_failure_is_tried_first(pytester: pytest.Pytester):
             "E*foretold replayed a saved failure (seed *; 1 chosen value)",
             "E*Replayed in a fresh process: yes.",
             f"E*Replay it: foretold replay {path.relative_to(pytester.path)}",
+            "foretold: 1 test simulated, 1 run, 1 failed",
             "*test_rare: 1 run, *",
         ]
     )
@@ -56,7 +57,10 @@ def test_a_fixed_failure_is_set_aside_with_a_word(pytester: pytest.Pytester):
     result = pytester.runpytest("-v")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["  *: 21 runs*", "foretold: *holds on a saved failure now; moved to .foretold/fixed/*.tape"]
+        [
+            "  *: 21 runs*",
+            "foretold: *holds on a saved failure now; moved to .foretold/fixed/*.tape",
+        ]
     )
     assert saved(pytester) == []
     assert len(list((pytester.path / ".foretold" / "fixed").iterdir())) == 1
@@ -82,7 +86,9 @@ def test_a_search_that_was_killed_is_finished(pytester: pytest.Pytester):
     save(path, seeded)
     assert load(path).tape.origin == "seeded"
     result = pytester.runpytest("--foretold-runs=1")
-    result.stdout.fnmatch_lines([f"E*found this in run 1 of * (seed {number}, *shrunk to 1 chosen*"])
+    result.stdout.fnmatch_lines(
+        [f"E*found this in run 1 of * (seed {number}, *shrunk to 1 chosen*"]
+    )
     assert saved(pytester) == [path]
     assert load(path).tape.origin != "seeded"
     assert load(path).tape.choices["workload"][0].value == 500
@@ -100,7 +106,9 @@ def test_a_file_that_cannot_be_read_is_left_out(pytester: pytest.Pytester):
     (folder / "AssertionError-1.tape").write_text("scribbled", "utf-8")
     result = pytester.runpytest("-v")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["foretold: a saved failure of * was left out: *not a foretold tape*"])
+    result.stdout.fnmatch_lines(
+        ["foretold: a saved failure of * was left out: *not a foretold tape*"]
+    )
     assert len(saved(pytester)) == 1
 
 
@@ -169,7 +177,7 @@ def test_replaying_on_a_test_that_holds(pytester: pytest.Pytester, tape: Path):
 
 
 def test_replaying_on_a_renamed_test(pytester: pytest.Pytester, tape: Path):
-    """A tape is worth more than a name: with one simulated test named, that is the one."""
+    """A tape is worth more than a name: where one test is named, that is the one."""
     text = lost_update().replace("test_no_money_is_lost", "test_renamed")
     pytester.makepyfile(test_bank=text)
     pytester.runpytest("test_bank.py", "--foretold-replay", tape.name).assert_outcomes(failed=1)
@@ -178,13 +186,14 @@ def test_replaying_on_a_renamed_test(pytester: pytest.Pytester, tape: Path):
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        ("import foretold\n@foretold.simulate\ndef test_x(): pass\n", "is not among the 2 simulated"),
-        ("def test_no_money_is_lost(): pass\n", "is not decorated with @foretold.simulate any more"),
+        (holds(), "is not among the 2 simulated tests"),
+        ("def test_no_money_is_lost(): pass", "is not decorated with @foretold.simulate any more"),
     ],
+    ids=["gone", "plain"],
 )
 def test_replaying_on_no_test(pytester: pytest.Pytester, tape: Path, program: str, said: str):
     """A usage error that says which test was meant and how to name another."""
-    pytester.makepyfile(test_bank=program, test_third=holds())
+    pytester.makepyfile(test_bank=program)
     result = pytester.runpytest("--foretold-replay", tape.name)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --foretold-replay: *{said}*"])

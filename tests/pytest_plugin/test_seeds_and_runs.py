@@ -24,7 +24,8 @@ def test_a_fresh_seed_is_in_the_header_and_pins_the_same_runs(pytester: pytest.P
     pytester.makepyfile(holds())
     first, second = pytester.runpytest("-v"), pytester.runpytest("-v")
     header = re.search(r"foretold: seed (\d+) \(pin it with (.+)\)", first.stdout.str())
-    assert header and header[2] == f"--foretold-seed={header[1]}"
+    assert header
+    assert header[2] == f"--foretold-seed={header[1]}"
     assert told(first) != told(second)
     assert told(pytester.runpytest("-v", header[2])) == told(first)
 

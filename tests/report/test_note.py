@@ -1,4 +1,4 @@
-"""The note on the user's exception: how it was found, whether to believe it, the story, the command.
+"""The note on the user's exception: how it was found, whether to believe it, story, command.
 
 Real failures, found by a search with a pinned seed, against stored text. Nothing is normalised:
 everything in it is deterministic.
@@ -34,6 +34,7 @@ def found_in(text: str, *, shrink: bool = True, confirm: bool = True) -> Failure
 
 
 def note_on(failure: Failure) -> str:
+    """Its note, with a command that does not depend on this folder."""
     return failure_note(failure, runs=500, command=COMMAND)
 
 

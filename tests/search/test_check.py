@@ -205,8 +205,8 @@ def test_what_differs_shows_where_it_came_from() -> None:
     assert by_look(held, date, later) is REAL_TIME
     assert by_look(held, "returned 0.0123456", "returned 0.0119") is REAL_TIME
     assert by_look(held, "returned 0.9123456", "returned 0.0119") is REAL_RANDOMNESS
-    uuids = [f"returned '{c * 8}-{c * 4}-{c * 4}-{c * 4}-{c * 12}'" for c in "ab"]
-    assert by_look(held, *uuids) is REAL_RANDOMNESS
+    one, other = (f"returned '{c * 8}-{c * 4}-{c * 4}-{c * 4}-{c * 12}'" for c in "ab")
+    assert by_look(held, one, other) is REAL_RANDOMNESS
     assert by_look(held, "returned 4", "returned 5") is OUTSIDE
     assert by_look(held, "worker-1", "worker-2") is OUTSIDE
     assert by_look(held, "worker-1", "worker-2", ADDRESSES) is ADDRESSES

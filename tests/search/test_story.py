@@ -6,6 +6,7 @@ Most of them are told of real runs on hand-written tapes, so that no search has 
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from foretold.search.story import LINES_MAX, tell, tell_run
 from foretold.search.words import SOURCE_CHARS_MAX
 from foretold.tape import CALLBACKS, ENDED, Choice, Hold, Schedule, Slow, Tape
-from foretold.trace import Event, Place
+from foretold.trace import KEPT_EVENTS, Event, Place
 from foretold.world.run import Run, bind_main, execute
 from foretold.world.settings import Settings
 from tests.report import programs
@@ -27,7 +28,12 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def run_on(text: str, *entries: Hold | Slow, name: str = "main", **choices: list[Choice]) -> Run:
+def run_on(
+    text: str,
+    *entries: Hold | Slow,
+    name: str = "main",
+    choices: dict[str, list[Choice]] | None = None,
+) -> Run:
     """Run a planted program on a tape with these exceptions to the calm order."""
     main = getattr(programs.load(programs.write(Path.cwd(), text)), name)
     tape = Tape("derived", settings=ANY, schedule=Schedule.of(entries), choices=choices)
@@ -35,12 +41,14 @@ def run_on(text: str, *entries: Hold | Slow, name: str = "main", **choices: list
 
 
 def story_of(text: str, *entries: Hold | Slow, **choices: list[Choice]) -> str:
-    done = run_on(text, *entries, **choices)
+    """What is told of a run that fails."""
+    done = run_on(text, *entries, choices=choices)
     assert done.error is not None
     return tell_run(done)[0]
 
 
 def lines_about(story: str, word: str) -> list[str]:
+    """The lines of a story in which a word occurs."""
     return [line for line in story.splitlines() if word in line]
 
 
@@ -101,7 +109,7 @@ def test_whoever_a_delay_names_is_shown_and_its_rounds_are_one_line() -> None:
 
 
 def test_a_task_that_met_the_held_one_in_a_function_is_shown() -> None:
-    """`refund` is in no sentence, but it went through `deposit`: it is the other half of the bug."""
+    """`refund` is in no sentence, but it went through `deposit`: the other half of the bug."""
     story = story_of(programs.NOISY_BANK, Hold("main", "deposit", 2, "chatter-3", ENDED))
     assert len(lines_about(story, "  refund  ")) == 4
 
@@ -136,7 +144,8 @@ def test_a_late_loop_and_a_jump_of_time() -> None:
         "  0.000001 s  main        bank.py:12  starts, runs to line 7: await asyncio.sleep(5)\n"
         "                                      (5 s later)\n"
         "  5.007005 s  (callback)              the event loop is late: this step took 7 ms\n"
-        "  5.007006 s  main        bank.py:7   goes on, runs to line 8: await asyncio.sleep(0.001)\n"
+        "  5.007006 s  main        bank.py:7   goes on, runs to line 8: "
+        "await asyncio.sleep(0.001)\n"
         "  5.007008 s                          (a timeout expires)\n"
         "  5.007009 s  main        bank.py:8   goes on, runs to line 19: "
         'assert done, "timed out"\n'
@@ -189,18 +198,19 @@ def test_a_deadlock_has_no_culprit() -> None:
     assert story.splitlines()[-1].endswith(
         "fails: Deadlock: nothing can run and nothing is scheduled, yet main is not done."
     )
-    assert [line.partition("  ")[2].split("  ")[-1] for line in lines_about(story, " waits for ")] == [
-        "starts, runs to line 24: await asyncio.gather(one(a, b), two(a, b)), "
-        "waits for a future that nothing resolves",
-        "goes on, runs to line 18: async with a:, waits for Lock.acquire() in locks",
-        "let go: goes on, runs to line 9: async with b:, waits for Lock.acquire() in locks",
+    assert [line[32:] for line in lines_about(story, "(waits for ")] == [
+        "starts, runs to line 24: await asyncio.gather(one(a, b), two(a, b))"
+        "  (waits for a future that nothing resolves)",
+        "goes on, runs to line 18: async with a:  (waits for Lock.acquire() in locks)",
+        "let go: goes on, runs to line 9: async with b:  (waits for Lock.acquire() in locks)",
     ]
 
 
 def test_nothing_of_what_comes_after_the_failure_or_of_asyncio_itself() -> None:
     """The end of a run (cancelling what is left, closing generators) is none of the reader's."""
     text = programs.BANK.replace(
-        "    await asyncio.gather(", "    asyncio.create_task(asyncio.sleep(9))\n    await asyncio.gather("
+        "    await asyncio.gather(",
+        "    asyncio.create_task(asyncio.sleep(9))\n    await asyncio.gather(",
     )
     done = run_on(text, Hold("main", "deposit", 2, "refund", ENDED))
     assert any(e.text == "cancelled" for e in done.trace.events), "what is left was cancelled"
@@ -216,7 +226,11 @@ def test_where_an_exception_was_raised_counts_not_who_passed_it_on() -> None:
         'account["balance"] = balance + amount', 'raise ValueError("no such account")'
     )
     last = story_of(text).splitlines()[-1]
-    assert last.split()[2:] == ["deposit", "bank.py:9", *"fails: ValueError: no such account".split()]
+    assert last.split()[2:] == [
+        "deposit",
+        "bank.py:9",
+        *["fails:", "ValueError:", "no", "such", "account"],
+    ]
 
 
 def test_a_swallowed_property_is_the_failure() -> None:
@@ -239,7 +253,9 @@ async def swallowing():
 
 def test_costs_of_steps_that_matter_are_told() -> None:
     """A tape may say no more than that steps are slow; without it the run would not fail."""
-    choices = {"pace/main": [Choice(3, 4, "cost of a step"), Choice(1, 3, "cost of reading a clock")]}
+    choices = {
+        "pace/main": [Choice(3, 4, "cost of a step"), Choice(1, 3, "cost of reading a clock")]
+    }
     story = story_of(programs.BANK.replace("== 12", "== 13"), **choices)
     assert story.splitlines()[1:3] == [
         "  each step took 40 µs instead of 1 µs",
@@ -248,7 +264,7 @@ def test_costs_of_steps_that_matter_are_told() -> None:
 
 
 def test_a_seeded_run_is_told_from_what_its_scheduler_did() -> None:
-    """A seed has no schedule of its own; recording the run gives one. Too many delays name nobody."""
+    """A seed has no schedule of its own; recording the run gives one. Many delays name nobody."""
     main = programs.main_of(Path.cwd(), programs.NOISY_BANK)
     settings = Settings.from_tape(ANY)
     runs = (
@@ -258,7 +274,7 @@ def test_a_seeded_run_is_told_from_what_its_scheduler_did() -> None:
     failing = next(done for done in runs if done.error is not None)
     story, delays = tell_run(failing)
     assert len(delays) > 8
-    assert f"… and {len(delays) + len(failing.tape.written.slows) - 8} more delays" in story
+    assert re.search(r"\n  … and \d+ more\nWhat happened", story)
     assert len(story.splitlines()) <= LINES_MAX + 15
     assert not lines_about(story.partition("What happened")[2], "  chatter")
 
@@ -309,6 +325,26 @@ def test_a_long_story_keeps_its_beginning_and_its_end() -> None:
     assert "app.py:1 " in lines[2]
     assert "app.py:200" in lines[-2]
     assert lines_about(story, "left out") == ["  … 161 lines left out"]
+
+
+def test_time_that_passes_fits_the_times_beside_it() -> None:
+    """Between two lines others may be hidden: the whole time from one to the other is told."""
+    steps = [event("main", 1, "resumes")]
+    for number in range(40):
+        later = event(f"poll-{number}", 1, "resumes")
+        steps.append(later._replace(time_ns=(number + 1) * 1_000_000_000))
+    steps.append(event("main", 2, "resumes")._replace(time_ns=40_000_001_000))
+    first = steps[0].time_ns
+    story, _ = tell(Schedule(), steps, first)
+    assert [line.strip() for line in lines_about(story, "later")] == ["(40 s later)"]
+    assert "Meanwhile 40 other tasks took 40 steps (poll × 40)." in story
+
+
+def test_a_run_that_was_too_long_to_be_kept() -> None:
+    """The beginning is lost: said, so that nobody takes the first line for the first step."""
+    events = [event("main", n, "resumes", line=n) for n in range(100, 100 + KEPT_EVENTS)]
+    story, _ = tell(Schedule(), events, 0)
+    assert "\n  … of a long run: the last 20,000 events\n" in story
 
 
 def test_hosts_are_named_where_there_are_several() -> None:

@@ -89,7 +89,7 @@ def complaint(importer: str, imported: str) -> str | None:
     """Why `importer` may not import `imported`, or None if it may."""
     if imported == "_foretold_pytest":
         return f"{importer} imports the pytest plugin, which stands above everything"
-    if imported == importer:
+    if imported == importer or (importer, imported) == ("__main__", "cli"):
         return None
     if imported == FACADE:
         if HEIGHT[importer] == HEIGHT_OF_FACADE:

@@ -8,6 +8,7 @@ would compare equal that in production never do).
 from __future__ import annotations
 
 import datetime
+import threading
 from typing import Literal, Protocol, runtime_checkable
 
 from foretold.errors import UsageError
@@ -91,7 +92,8 @@ class ManualClock:
 
     `absolute`: stands where it was set and moves only when told to. `relative`: follows another
     clock at a distance, the skew. Moving it backwards by `advance` is refused; `set_time` and
-    `set_skew` may go either way, as an administrator or a bad NTP server would.
+    `set_skew` may go either way, as an administrator or a bad NTP server would. Threads may share
+    it.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class ManualClock:
         self._ns = to_ns(time_s)
         self._monotonic_ns = 0
         self._skew_ns = 0
+        self._lock = threading.Lock()
 
     def _base_ns(self) -> int:
         return to_ns(self._base.now()) if self.mode == "relative" else 0
@@ -128,8 +131,9 @@ class ManualClock:
     def advance_nanos(self, nanos: int) -> None:
         if nanos < 0:
             raise UsageError("time does not run backwards: use set_time to set the clock back")
-        self._ns += nanos
-        self._monotonic_ns += nanos
+        with self._lock:
+            self._ns += nanos
+            self._monotonic_ns += nanos
 
     def now_ns(self) -> int:
         return self._base_ns() + self._ns + self._skew_ns

@@ -96,6 +96,14 @@ def _set_in_order(items: Iterable[Any] = ()) -> Collection[Any]:
 
 # --- classes ---------------------------------------------------------------------------------
 
+# The pure Python futures and tasks are those of asyncio where its C part is missing.
+_FUTURES: Final = tuple(
+    dict.fromkeys((asyncio.Future, futures._PyFuture))  # type: ignore[attr-defined]  # private: no stub has it
+)
+_TASKS: Final = tuple(
+    dict.fromkeys((asyncio.Task, tasks._PyTask))  # type: ignore[attr-defined]  # private: no stub has it
+)
+
 
 def _numbering_init(kind: type, number: Callable[[object], None]) -> Setting:
     original: Callable[..., None] = kind.__init__  # type: ignore[misc]  # of this class, not of an instance
@@ -106,8 +114,16 @@ def _numbering_init(kind: type, number: Callable[[object], None]) -> Setting:
         if get_ident() in running:
             number(self)
         original(self, *args, **names)
+        if issubclass(kind, _FUTURES):
+            _drop_own_frame(self)
 
     return Setting(kind, "__init__", __init__)
+
+
+def _drop_own_frame(future: Any) -> None:
+    """In debug mode a future remembers who made it: its user, not the function above."""
+    if future._source_traceback:
+        del future._source_traceback[-1]
 
 
 def _settings_for(kind: type) -> Iterator[Setting]:
@@ -127,13 +143,6 @@ def _subclasses(kind: type) -> Iterator[type]:
         yield from _subclasses(subclass)
 
 
-# The pure Python futures and tasks are those of asyncio where its C part is missing.
-_FUTURES: Final = tuple(
-    dict.fromkeys((asyncio.Future, futures._PyFuture))  # type: ignore[attr-defined]  # private: no stub has it
-)
-_TASKS: Final = tuple(
-    dict.fromkeys((asyncio.Task, tasks._PyTask))  # type: ignore[attr-defined]  # private: no stub has it
-)
 _SETTINGS: Final = (
     *(
         setting

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from foretold.trace import Event, Place, Trace
 
 Order = Literal["asyncio", "any"]
 HOUSEKEEPING_STEPS = 2_000
+_VIRTUAL_S_MAX = 1e15  # as a limit: infinity
 COLLECT_STEPS = 100_000
 """Garbage is collected at fixed steps only: a collection at a chance moment would end tasks that
 nobody refers to at a chance moment."""
@@ -82,9 +84,14 @@ class Kernel:
         """Those who wait until nothing is ready now."""
         self.idlers: deque[tuple[asyncio.Future[None], int]] = deque()
         """Those who wait until nothing is scheduled at all, and until when they do."""
+        self.failed: list[weakref.ref[asyncio.Task[Any]]] = []
+        """Tasks that ended with an exception."""
+        self.crowded = False
+        """Whether ever more than one callback was ready, as far as stock order had to look."""
         self.overlaps = 0
-        """How often more than one thing was scheduled: something that lateness could reorder."""
-        self._virtual_ns_max = clock.ns + int(self.limits.virtual_s * NS)
+        """How often timers met with something else or were called off: what lateness can change."""
+        virtual_s = min(self.limits.virtual_s, _VIRTUAL_S_MAX)
+        self.virtual_ns_max = clock.ns + int(virtual_s * NS)
         self._wall_s_end = (
             None if self.limits.wall_s is None else (real.monotonic() + self.limits.wall_s)
         )
@@ -153,11 +160,12 @@ class Kernel:
     def _keep_house(self) -> None:
         self._housekeeping_at = min(self.steps + HOUSEKEEPING_STEPS, self.limits.steps + 1)
         self.trace.flush()
+        self.failed = [task for task in self.failed if task() is not None]
         if self.steps % COLLECT_STEPS < HOUSEKEEPING_STEPS:
             gc.collect()
         if self.steps > self.limits.steps:
             raise LimitExceeded(
-                f"the run took {self.limits.steps:,} steps and is not over: a loop that never ends? "
+                f"the run took {self.limits.steps:,} steps and is not over: an endless loop? "
                 f"Raise the limit with steps_max={self.limits.steps * 10:_} if it is meant to."
             )
         if self._wall_s_end is not None and real.monotonic() > self._wall_s_end:
@@ -167,7 +175,7 @@ class Kernel:
             )
 
     def _check_virtual_time(self, ns: int) -> None:
-        if ns > self._virtual_ns_max:
+        if ns > self.virtual_ns_max:
             raise LimitExceeded(
                 f"the run went on for more than {self.limits.virtual_s:,g} virtual seconds: "
                 "a timer that renews itself for ever? "

@@ -18,16 +18,13 @@ import sys
 import types
 import weakref
 from asyncio import base_events, format_helpers
-from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from typing import Any
 
-from foretold.errors import LimitExceeded
 from foretold.kernel.actors import Actor, WorldFuture, WorldTask, name_of
 from foretold.kernel.asyncgens import OrderedWeakSet
 from foretold.kernel.clock import NS
 from foretold.kernel.handles import (
-    CANCELLED_ALARMS_MIN,
     AlarmHandle,
     AnyHandle,
     StepHandle,
@@ -35,21 +32,16 @@ from foretold.kernel.handles import (
     step_wrapper_type,
 )
 from foretold.kernel.kernel import Kernel
-from foretold.kernel.schedulers.by_key import HELD_NS_MAX
-from foretold.kernel.waiting import deadlock_among, place_of_task
-from foretold.trace import encode
+from foretold.kernel.timed import KEY_BITS, NEVER_NS, TimedLoop
+from foretold.kernel.waiting import how_it_ended, place_of_task
 
 _stock: Any = base_events  # typeshed omits what we borrow from it
 _FunctionType = types.FunctionType
 _BuiltinType = types.BuiltinFunctionType
 _heappush = heapq.heappush
-_heappop = heapq.heappop
-_NEVER_NS = 1 << 100
 _FOREVER_S = 1e18
+_FOREVER_NS = 10**27
 """A delay of more (infinity, or the largest float) is no delay: it never ends."""
-_CLOSE_NS = 10_000_000
-"""Timers this close together may fall into one batch if the loop is late."""
-
 
 _StepWrapper = step_wrapper_type()
 _WAKEUP = "task_wakeup"
@@ -58,24 +50,16 @@ are plain callbacks."""
 _eager_task_factory = getattr(asyncio, "eager_task_factory", None)  # since 3.12
 
 
-class WorldLoop(asyncio.BaseEventLoop):
+class WorldLoop(TimedLoop):
     """One loop of one host. All of its time and order comes from the host's kernel."""
 
-    # What BaseEventLoop keeps and typeshed does not tell of.
-    _ready: deque[AnyHandle]
     _stopping: bool
-    _closed: bool
     _debug: bool
     _task_factory: Any
-    _timer_cancelled_count: int
     _asyncgens: Any
 
     def __init__(self, kernel: Kernel) -> None:
-        super().__init__()
-        self.kernel = kernel
-        self._clock = kernel.clock
-        self._alarms: list[tuple[int, int, AlarmHandle]] = []
-        self._timer_number = 0
+        super().__init__(kernel)
         self._asyncgens = OrderedWeakSet()
         self._foreign_actors: weakref.WeakKeyDictionary[Any, Actor] = weakref.WeakKeyDictionary()
         self._any_order = kernel.order == "any"
@@ -138,18 +122,27 @@ class WorldLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> AlarmHandle:
-        if delay is None:
-            raise TypeError("delay must not be None")
         clock = self._clock
-        clock.ns += clock.read_ns
-        if delay >= _FOREVER_S:
-            return self._set_alarm(_NEVER_NS, clock.ns / NS + delay, callback, args, context)
-        when_ns = clock.ns + round(delay * 1e9)
-        if self._closed or self._debug:
-            return self._set_alarm(when_ns, when_ns / NS, callback, args, context)
+        clock.ns = now_ns = clock.ns + clock.read_ns
+        try:
+            when_ns = now_ns + int(delay * 1e9 + 0.5)
+        except OverflowError:
+            when_ns = NEVER_NS if delay > 0 else now_ns
+        except TypeError:
+            if delay is None:
+                raise TypeError("delay must not be None") from None
+            raise
+        if when_ns >= _FOREVER_NS or self._closed or self._debug:
+            when = when_ns / NS if when_ns < _FOREVER_NS else now_ns / NS + delay
+            when_ns = NEVER_NS if when_ns >= _FOREVER_NS else when_ns
+            return self._set_alarm(when_ns, when, callback, args, context)
         handle = AlarmHandle(when_ns / NS, callback, args, self, context)
-        self._timer_number = number = self._timer_number + 1
-        _heappush(self._alarms, (when_ns, number, handle))
+        self._alarm_number = number = self._alarm_number + 1
+        key = (when_ns << KEY_BITS) + number
+        self._alarm_of[key] = handle
+        _heappush(self._alarms, key)
+        if when_ns < self._due_ns:
+            self._due_ns = when_ns
         return handle
 
     def call_at(  # type: ignore[override]  # typeshed wants a TypeVarTuple, slower to read
@@ -161,7 +154,7 @@ class WorldLoop(asyncio.BaseEventLoop):
     ) -> AlarmHandle:
         if when is None:
             raise TypeError("when cannot be None")
-        when_ns = _NEVER_NS if when >= _FOREVER_S else round(when * 1e9)
+        when_ns = NEVER_NS if when >= _FOREVER_S else round(when * 1e9)
         return self._set_alarm(when_ns, when, callback, args, context)
 
     def _set_alarm(
@@ -177,8 +170,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         handle = AlarmHandle(when, callback, args, self, context)
         if self._debug:
             handle._source_traceback = format_helpers.extract_stack(sys._getframe(2))
-        self._timer_number = number = self._timer_number + 1
-        _heappush(self._alarms, (when_ns, number, handle))
+        self._push_alarm(when_ns, handle)
         return handle
 
     def _check_call(self, callback: object, method: str) -> None:
@@ -252,7 +244,7 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def close(self) -> None:
         super().close()
-        self._alarms.clear()
+        self._forget_alarms()
 
     def _run_once(self) -> None:
         """One iteration if called alone; all of them until `stop()` inside `run_forever`."""
@@ -265,7 +257,7 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def _iterate_asyncio(self, once: bool) -> None:
         kernel, clock = self.kernel, self._clock
-        ready, timers = self._ready, self._alarms
+        ready = self._ready
         handle: Any
         callback: Any
         owner: Any = None
@@ -273,13 +265,19 @@ class WorldLoop(asyncio.BaseEventLoop):
         callbacks = kernel.callbacks
         watched = kernel.trace.detail or self._debug
         step_ns, grant = clock.step_ns, kernel.grant
+        crowded = False
         try:
             while True:
-                if timers and timers[0][0] <= clock.ns:
+                if clock.ns >= self._due_ns:
                     self._collect_due_timers()
                 if not ready and not self._stopping:
-                    self._wait()
-                for _ in range(len(ready)):
+                    handle = callback = None  # what they kept alive may have last words to say
+                    if not ready:
+                        self._wait()
+                count = len(ready)
+                if count > 1:
+                    crowded = True
+                for _ in range(count):
                     handle = popleft()
                     if handle._cancelled:
                         continue
@@ -311,8 +309,10 @@ class WorldLoop(asyncio.BaseEventLoop):
                         raise
                     except BaseException as error:
                         self._callback_failed(handle, error)
-                    if actor is not callbacks and owner.done():
-                        self._note_end(actor, owner)
+                    if actor is not callbacks:
+                        if owner.done():
+                            self._note_end(actor, owner)
+                        owner = None  # as asyncio, keep a task no longer than its handle
                     grant -= 1
                     if not grant:
                         grant = kernel.checkpoint()
@@ -320,12 +320,13 @@ class WorldLoop(asyncio.BaseEventLoop):
                     return
         finally:
             kernel.grant = grant
+            kernel.crowded |= crowded
             # An exception's traceback leads to this frame: its locals would close a cycle.
             handle = callback = owner = None
 
     def _iterate_any(self, once: bool) -> None:
         kernel, clock = self.kernel, self._clock
-        ready, timers = self._ready, self._alarms
+        ready = self._ready
         record, callbacks = kernel.trace.pending.append, kernel.callbacks
         recorder, watched = kernel.recorder, kernel.trace.detail or self._debug
         foreign = self._foreign_actor
@@ -337,7 +338,7 @@ class WorldLoop(asyncio.BaseEventLoop):
         callback: Any
         try:
             while True:
-                if timers and timers[0][0] <= clock.ns:
+                if clock.ns >= self._due_ns:
                     self._collect_due_timers()
                 if singles and len(ready) == 1 and not scheduler.size:
                     handle = ready.popleft()  # nothing to choose: spare the scheduler
@@ -351,16 +352,18 @@ class WorldLoop(asyncio.BaseEventLoop):
                     ):
                         owner = callback.__self__
                         actor = owner.actor if type(owner) is WorldTask else foreign(owner)
+                        owner = None
                     if recorder is not None:
                         kernel.arrivals = handle.arrival = kernel.arrivals + 1
                 else:
-                    waiting = next_in_line()
-                    if waiting is None:
+                    handle = next_in_line()
+                    if handle is None:
                         if self._stopping:
                             return
-                        self._wait()
+                        callback = None  # as above
+                        if not ready:
+                            self._wait()
                         continue
-                    handle = waiting
                     callback, actor = handle._callback, handle.actor
                 actor.steps += 1
                 kernel.current = actor
@@ -390,7 +393,7 @@ class WorldLoop(asyncio.BaseEventLoop):
                     return
         finally:
             kernel.grant = grant
-            handle = callback = waiting = owner = None  # as above
+            handle = callback = owner = None  # as above
 
     def _next_in_line(self) -> AnyHandle | None:
         """Admit ready tasks to the scheduler's pool, up to the first plain callback, and pick."""
@@ -459,13 +462,9 @@ class WorldLoop(asyncio.BaseEventLoop):
 
     def _note_end(self, actor: Actor, task: Any) -> None:
         actor.ended = True
-        if task.cancelled():
-            outcome = "cancelled"
-        elif (error := task._exception) is not None:
-            outcome = f"raised {encode(error)}"
-        else:
-            outcome = f"returned {encode(task._result)}"
-        kernel = self.kernel
+        kernel, outcome = self.kernel, how_it_ended(task)
+        if outcome.startswith("raised"):
+            kernel.failed.append(weakref.ref(task))
         kernel.trace.note(f"@{self._clock.ns}", actor.name, outcome)
         if kernel.trace.detail:
             kernel.keep("ended", outcome, None)
@@ -475,98 +474,6 @@ class WorldLoop(asyncio.BaseEventLoop):
             self.kernel.keep("callback", label_of(callback), None)
         else:
             self.kernel.keep("resumes", "", place_of_task(callback.__self__))
-
-    # Waiting
-
-    def _collect_due_timers(self) -> None:
-        timers, ready = self._alarms, self._ready
-        now = self._clock.ns
-        before = len(ready)
-        while timers and timers[0][0] <= now:
-            handle = _heappop(timers)[2]
-            handle._scheduled = False
-            if handle._cancelled:
-                self._timer_cancelled_count -= 1
-            else:
-                ready.append(handle)
-        if len(ready) > before and len(ready) > 1:
-            self.kernel.overlaps += 1
-
-    def _drop_cancelled_timers(self) -> None:
-        timers = self._alarms
-        if (
-            self._timer_cancelled_count > CANCELLED_ALARMS_MIN
-            and self._timer_cancelled_count * 2 > len(timers)
-        ):
-            for entry in timers:
-                if entry[2]._cancelled:
-                    entry[2]._scheduled = False
-            timers[:] = [entry for entry in timers if not entry[2]._cancelled]
-            heapq.heapify(timers)
-            self._timer_cancelled_count = 0
-        while timers and timers[0][2]._cancelled:
-            _heappop(timers)[2]._scheduled = False
-            self._timer_cancelled_count -= 1
-
-    def _wait(self) -> None:
-        """Nothing is ready. Wake who waits for that; else let time pass; else it is a deadlock."""
-        kernel = self.kernel
-        timers = self._alarms
-        if self._timer_cancelled_count:
-            self._drop_cancelled_timers()
-        if kernel.settlers:
-            if kernel.scheduler is not None and kernel.scheduler.release_held():
-                return  # who is held is not done at this instant
-            if self._wake_one(kernel.settlers):
-                return
-        if kernel.scheduler is not None and kernel.scheduler.size and self._hold_too_long():
-            return
-        if timers and timers[0][0] < _NEVER_NS:
-            when_ns = timers[0][0]
-            if kernel.idlers and when_ns > kernel.idlers[0][1]:
-                self._give_up_on_rest()
-                return
-            if len(timers) > 1 and timers[1][0] - when_ns < _CLOSE_NS:
-                kernel.overlaps += 1
-            kernel.jump_to(when_ns)
-            self._collect_due_timers()
-        elif kernel.idlers:
-            idler, _ = kernel.idlers.popleft()
-            if not idler.done():
-                idler.set_result(None)
-        else:
-            self._deadlock()
-
-    def _hold_too_long(self) -> bool:
-        """Only held tasks are ready. True if one had to be released rather than let time pass."""
-        scheduler, timers = self.kernel.scheduler, self._alarms
-        assert scheduler is not None, "asked for with a scheduler only"
-        since = scheduler.held_since_ns()
-        too_long = since is None or not timers or timers[0][0] - since > HELD_NS_MAX
-        return too_long and scheduler.release_held()
-
-    def _wake_one(self, waiters: deque[asyncio.Future[None]]) -> bool:
-        while waiters:
-            waiter = waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return True
-        return False
-
-    def _give_up_on_rest(self) -> None:
-        """Someone waits until nothing is scheduled, and waited long enough."""
-        idler, limit_ns = self.kernel.idlers.popleft()
-        if not idler.done():
-            idler.set_exception(
-                LimitExceeded(
-                    f"the world did not come to rest by {limit_ns / NS:g} s: something renews "
-                    "itself for ever. Cancel it, or use world.clock.advance(s), or raise "
-                    "run_until_idle(limit_s=…)."
-                )
-            )
-
-    def _deadlock(self) -> NoReturn:
-        raise deadlock_among(asyncio.all_tasks(self), self.kernel.host)
 
     # Where asyncio reports what nobody caught
 

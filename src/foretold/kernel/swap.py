@@ -242,6 +242,7 @@ def _definition_like(address: int) -> int:
 # A builtin hashes by m_self and its C function, which are just what a swap changes; it would no
 # longer be found in `os.supports_fd`, or in whatever table someone keeps of functions. So while
 # anything is swapped, all builtins hash by a function of ours that remembers the former values.
+# (From 3.12 on, no sub-interpreter can be made meanwhile: it derives its own types from that slot.)
 _hashes: Final[dict[int, int]] = {}
 
 

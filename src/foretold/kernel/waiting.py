@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from foretold.errors import Deadlock
-from foretold.trace import Place
+from foretold.trace import Place, encode
 
 _STDLIB = sysconfig.get_paths()["stdlib"]
 _SITE = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
@@ -77,6 +77,15 @@ def describe_wait(task: asyncio.Task[Any]) -> str:
     if waiter is not None:
         return "a future that nothing resolves"
     return "its first step" if inner is None else "its next step"
+
+
+def how_it_ended(task: Any) -> str:
+    """What became of a task that is done, in the words of the trace."""
+    if task.cancelled():
+        return "cancelled"
+    if task._exception is not None:
+        return f"raised {encode(task._exception)}"
+    return f"returned {encode(task._result)}"
 
 
 def deadlock_among(tasks: Iterable[asyncio.Task[Any]], host: str) -> Deadlock:

@@ -46,9 +46,9 @@ def check_fixtures(item: Any, names: list[str]) -> None:
     for name, value in handed_over:
         _refuse_async(name, value)
     shared = [(f"fixture {name!r}", value) for name, value in handed_over]
-    instance = getattr(item, "instance", None)
-    if not hasattr(item, "_testcase") and hasattr(instance, "__dict__"):
-        shared += [(f"self.{name}", value) for name, value in vars(instance).items()]
+    state = getattr(getattr(item, "instance", None), "__dict__", {})
+    # Names with an underscore are those of unittest's own machinery.
+    shared += [(f"self.{name}", each) for name, each in state.items() if name[0] != "_"]
     told = [f"{name} ({type(value).__name__})" for name, value in shared if is_mutable(value)]
     if told:
         item.warn(ForetoldWarning(

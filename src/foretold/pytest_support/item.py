@@ -145,8 +145,8 @@ def item_for_tape(items: list[Any], path: Path) -> Any:
     named = [item for item in simulated if item.nodeid == file.target]
     if named:
         return named[0]
-    if len(simulated) == 1:
-        return simulated[0]
+    if len(items) == 1 and simulated:
+        return items[0]
     if any(item.nodeid == file.target for item in items):
         raise UsageError(f"{file.target} is not decorated with @foretold.simulate any more")
     raise UsageError(

@@ -36,6 +36,7 @@ _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
     "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 )
+_NO_TESTS = 5  # pytest's exit code
 _NOT_INHERITED = ("PYTEST_CURRENT_TEST", "PYTEST_XDIST_", "COV_CORE_")
 
 
@@ -61,12 +62,13 @@ class PytestReplayer:
                 variables[_ENTRIES] = str(entries)
             if self.options:
                 variables[_OPTIONS] = json.dumps(self.options)
-            said = self._run_child(tape_path, variables)
+            reason = self._run_child(tape_path, variables)
             if not result.exists():
-                raise ForetoldError(f"a fresh pytest could not run {self.target}: {_reason(said)}")
+                raise ForetoldError(f"a fresh pytest could not run {self.target}: {reason}")
             return Observation.from_json(result.read_text("utf-8"))
 
     def _run_child(self, tape_path: Path, variables: dict[str, str]) -> str:
+        """Returns why there is no result, in case there is none."""
         path = json.dumps([entry or os.getcwd() for entry in sys.path])
         options = ["-p", "no:cacheprovider", "--foretold-replay", str(tape_path)]
         arguments = [self.target, *self.arguments, *options]
@@ -88,17 +90,19 @@ class PytestReplayer:
             )
         except subprocess.TimeoutExpired:
             return f"it had not ended after {CHILD_S_MAX:.0f} s"
-        return done.stdout
+        return _reason(done.stdout, done.returncode)
 
 
-def _reason(said: str) -> str:
+def _reason(said: str, code: int) -> str:
     """The most telling line of what pytest printed."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    for begin in ("E  ", "ERROR", "SKIPPED", ""):
+    lines = [line.strip() for line in said.splitlines()]
+    for begin in ("E  ", "ERROR"):
         for line in reversed(lines):
             if line.startswith(begin):
-                return line.removeprefix("E").strip() if begin == "E  " else line
-    return "it printed nothing"
+                return line.removeprefix("E  ").strip()
+    if code in (0, _NO_TESTS):
+        return "it was skipped there, or not selected"
+    return f"the process ended with exit code {code}"
 
 
 def replayer_of(item: Any, declared_early: frozenset[str]) -> PytestReplayer:

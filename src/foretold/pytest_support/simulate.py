@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from foretold.errors import UsageError
+from foretold.pytest_support.fixtures import ForetoldWarning
 from foretold.pytest_support.item import shown_path, trial_of
 from foretold.pytest_support.seeds import fresh_seed, seed_of_environment
 from foretold.pytest_support.simulation import RUNS_DEFAULT, Function, Simulation, simulation_of
@@ -107,8 +108,8 @@ def _error_of(simulation: Simulation, call: Main, by_name: Function | None) -> B
             found = item.run(simulation, call)
         else:
             found = Trial(simulation, call, _direct_errand(simulation, by_name)).run()
-    except UsageError as error:
-        return tidy(error, simulation.function)
+    except (UsageError, ForetoldWarning) as error:  # a warning is raised where filters say so
+        return tidy(error.with_traceback(None), simulation.function)
     return None if found is None else tidy(found.exception, simulation.function)
 
 

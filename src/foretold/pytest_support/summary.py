@@ -32,8 +32,10 @@ def _figures(records: Records, seed: int) -> str:
     parts = [f"{count(len(records), 'test')} simulated", count(runs, "run")]
     if search_s > 0:
         parts.append(f"{runs / search_s:,.0f} runs/s")
-    if failed:
+    if any(record["failed"] and record["search_s"] for record in records):
         parts.append(f"{failed} failed (--foretold-seed={seed})")
+    elif failed:  # on saved tapes, whatever the seed
+        parts.append(f"{failed} failed")
     return ", ".join(parts)
 
 

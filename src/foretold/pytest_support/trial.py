@@ -7,7 +7,6 @@ between the two (name, seed, place to keep tapes, command to replay) comes in an
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 import unittest
 from collections.abc import Callable
@@ -31,7 +30,6 @@ from foretold.world.settings import Settings
 from foretold.world.world import World
 
 Main = Callable[[World], Any]
-_NEWLINE = "\n"
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Trial:
         self.errand = errand
         self.record = Record(errand.target, errand.seed)
         self._call = call
-        self._pid = os.getpid()
+        self._pid = real.getpid()
         self._verdict: BaseException | None = None
         """`pytest.skip()` and its like, raised in a run: about the test, not about the run."""
 
@@ -105,18 +103,14 @@ class Trial:
         try:
             result = self._call(world)
             if inspect.iscoroutine(result):
-                # Not left to the caller: what pytest.fail() raises in a coroutine comes out here.
+                # Not left to the caller: what pytest.skip() raises in a coroutine comes out here.
                 loop = world.host.loop
                 task = loop.create_task(result, name=result.__name__)
                 result = loop.run_until_complete(task)
         except about_test() as raised:
             self._verdict = raised
-            if os.getpid() != self._pid:
+            if real.getpid() != self._pid:  # os.getpid is simulated here
                 world.fail(raised)  # in a forked child nobody sees our attributes
-            return None
-        except failures_of_pytest() as raised:
-            # Recorded, since it is no `Exception`; without an event, since its task has told of it.
-            world.failures.append(raised)
             return None
         return result
 
@@ -145,6 +139,7 @@ class Trial:
 
     def _execute(self, file: TapeFile) -> Run:
         settings = Settings.from_tape(file.tape.settings)
+        settings = settings.with_changes(wall_s_max=self.simulation.settings.get("wall_s_max"))
         done = execute(self.main, file.tape, settings, detail=True)
         self.record.runs += 1
         self._raise_verdict()
@@ -215,7 +210,8 @@ class Trial:
             return None
         note = failure_note(found, runs=self.errand.runs, command=self.errand.command(found))
         if found.run == 0:
-            note = f"{_how_replayed(found)}\n{note.partition(_NEWLINE)[2]}"
+            _, _, rest = note.partition("\n")
+            note = f"{_how_replayed(found)}\n{rest}"
         found.exception.add_note(note)
         self.record.failed = True
         self.record.note = note
@@ -246,9 +242,3 @@ def about_test() -> tuple[type[BaseException], ...]:
         return (unittest.SkipTest,)
     outcomes = (pytest.skip, pytest.xfail, pytest.exit)
     return (unittest.SkipTest, *(outcome.Exception for outcome in outcomes))
-
-
-def failures_of_pytest() -> tuple[type[BaseException], ...]:
-    """`pytest.fail()`, and so `pytest.raises` where nothing was raised; no `Exception` by class."""
-    pytest = sys.modules.get("pytest")
-    return () if pytest is None else (pytest.fail.Exception,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from foretold.report.text import wrapped
 from foretold.search.check import Divergence, Report
 from foretold.search.observe import Observation
 from foretold.search.words import count, duration
@@ -63,7 +64,8 @@ def _divergence_text(target: str, found: Divergence) -> str:
             f"The first event that differs is number {found.number:,}:",
             f"  {'both, just before'.ljust(width)}  {before}",
             *(f"  {where.ljust(width)}  {event_in_words(event)}" for where, event in sides),
-            f"Likely cause: {cause.name}: {cause.why}.",
+            f"Likely cause: {cause.name}.",
+            wrapped(f"{cause.why[0].upper()}{cause.why[1:]}.", "  "),
             f"Remedy: {cause.remedy}.",
         ]
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import os
 import shlex
+import textwrap
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from foretold.search.words import count, short, short_path
 from foretold.tape import WORKLOAD, Tape
 
 FRAMES_MAX = 12
+WIDTH_CHARS = 100
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LOOP = f"{os.sep}asyncio{os.sep}"
 
@@ -61,6 +63,11 @@ def departures(tape: Tape) -> str:
 def _stock(failure: Failure) -> str:
     if failure.stock_asyncio:
         return "Stock asyncio can do this."
+    if failure.stock_tries:
+        return (
+            f"Stock asyncio was not seen to take this order in {failure.stock_tries} tries; "
+            "one more await or slower I/O would."
+        )
     return (
         "Stock asyncio does not take this order for this code as it stands; "
         "one more await or slower I/O would."
@@ -74,6 +81,18 @@ def _replayed(failure: Failure) -> list[str]:
     if failure.reproduced:
         return [f"Replayed in a fresh process: yes{doubt}."]
     return [f"Replayed in a fresh process: NO, {failure.doubt}."]
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Prose at a width that is easy to read."""
+    return textwrap.fill(
+        text,
+        WIDTH_CHARS,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 # The exception
@@ -129,7 +148,7 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
         note = failure_note(failure, runs=runs, command=command)
         return f"{exception_text(failure.exception)}\n\n{note}"
     if outcome.vacuous:
-        return (
+        return wrapped(
             f"nothing to explore in {target}: it held, but no choice was ever made (no two tasks "
             "were ready at the same time, and the program drew no value), so every run is the "
             f"same run. Seed {outcome.seed}."

@@ -29,6 +29,7 @@ class Cast:
     def __init__(self, events: Sequence[Event], schedule: Schedule, culprit: Who | None) -> None:
         self._places = _places(events)
         self._order = {who: number for number, who in enumerate(self._places)}
+        self._kinds = Counter(map(_kind, self._places))
         self._hosts = {event.host for event in events}
         self.main = _main_of(events)
         self.shown: set[Who] = {who for who in (self.main, culprit) if who is not None}
@@ -56,8 +57,9 @@ class Cast:
         """Admit others while there is room; give back the moments of those who are shown."""
         lines = Counter(moment.who for moment in moments if moment.who is not None)
         used = sum(lines[who] for who in self.shown)
-        for who in sorted(set(lines) - self.shown, key=self._rank):
-            if self._rank(who)[0] <= _MET and used + lines[who] <= ROOM_LINES:
+        ranked = sorted((self._rank(who), who) for who in set(lines) - self.shown)
+        for (rank, _), who in ranked:
+            if rank <= _MET and used + lines[who] <= ROOM_LINES:
                 self.shown.add(who)
                 used += lines[who]
         return [moment for moment in moments if moment.who is None or moment.who in self.shown]
@@ -66,7 +68,7 @@ class Cast:
         """Those first who went through the same function as somebody who was held."""
         functions = self._functions(who)
         met = any(functions & self._functions(held) for held in self._held)
-        few = sum(_kind(other) == _kind(who) for other in self._places) <= ALIKE_MAX
+        few = self._kinds[_kind(who)] <= ALIKE_MAX
         if self._is_internal(who):
             rank = _NEVER
         elif few:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from foretold.errors import ForetoldError, UsageError
+from foretold.errors import ForetoldError, TapeError, UsageError
 from foretold.kernel import real
 from foretold.kernel.session import session
+from foretold.search import stock
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
 from foretold.search.portfolio import Plan, plan_of, plans_for
@@ -26,7 +27,6 @@ from foretold.world.settings import Settings
 
 SHRINK_RUNS_MAX = 2_000
 SHRINK_S_MAX = 30.0
-STOCK_TRIES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,13 @@ class Search:
             plan: settings.with_changes(order=plan.order, strategy=plan.strategy) for plan in plans
         }
         self._by_plan = {plan: (each, each.on_tape()) for plan, each in planned.items()}
+        self._runs_max = 0
         self._idle_plans: set[Plan] = set()
         """Plans under which no choice is ever made: one run of them is enough."""
 
     def run(self, runs: int, seed: int, time_s: float | None) -> Outcome:
         outcome = Outcome(0, seed)
+        self._runs_max = runs
         started = real.monotonic()
         next_seed = seed
         while outcome.runs < runs:
@@ -164,14 +166,14 @@ class Search:
 
     def _tell_progress(self, runs: int, failures: int, stage: str) -> None:
         if self.on_progress is not None:
-            self.on_progress(Progress(runs, 0, failures, stage))
+            self.on_progress(Progress(runs, self._runs_max, failures, stage))
 
     def _note_choices(self, plan: Plan, done: Brief) -> None:
         if done.choices or done.discarded:
             return
         self._idle_plans.add(plan)
-        if plan.order == "any":
-            # Nobody to choose between even here: then stock order has nothing to choose either.
+        if plan.order == "any" or done.alone:
+            # Nobody to choose between, in any order.
             self._idle_plans.update(self.plans)
 
     # From the first failing run to something a person can use
@@ -198,7 +200,10 @@ class Search:
     def _save(self, found: Failure) -> None:
         if self.save_to is not None:
             name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}.tape"
-            found.saved_as = found.save(Path(self.save_to) / name)
+            try:
+                found.saved_as = found.save(Path(self.save_to) / name)
+            except (OSError, TapeError) as error:
+                found.doubt = f"the tape could not be saved: {error}"  # the failure is not lost
 
     def _settings_of(self, tape: Tape) -> Settings:
         settings = Settings.from_tape(tape.settings)
@@ -233,15 +238,17 @@ class Search:
         if tape.settings.get("order") == "asyncio":
             found.stock_asyncio = True
             return
-        stock = {**tape.settings, "order": "asyncio", "strategy": "fifo"}
-        candidates = [tape.derived(settings=stock)]
-        candidates += [Tape.seeded(found.seed + i, stock) for i in range(STOCK_TRIES)]
-        for candidate in candidates:
-            if self._fails_as(candidate, wanted):
+        for tried, candidate in enumerate(stock.candidates(tape, found.seed)):
+            seen = self._again(candidate)
+            if seen.signature == wanted:
                 found.stock_asyncio = True
                 recorded = self._again(candidate, recording=True).recorded
                 assert recorded is not None, "asked for"
                 found.tape = self._smaller(recorded, wanted, found)
+                return
+            found.stock_tries = tried + 1
+            if not seen.choices and not seen.discarded:
+                found.stock_tries = 0  # it makes no choice at all: its order is the only one
                 return
 
     def _tell(self, found: Failure, wanted: Signature) -> None:

@@ -38,6 +38,8 @@ class Failure:
     faults: list[str] = field(default_factory=list)
     stock_asyncio: bool = False
     """True if stock asyncio can do this; False if it needs an order stock asyncio does not take."""
+    stock_tries: int = 0
+    """How many runs in stock order did not fail; 0 if its order is the only one it can take."""
     reproduced: bool | None = None
     """Whether a fresh process failed in the same way; None if that was not asked for."""
     doubt: str = ""

@@ -32,6 +32,7 @@ class Brief:
     virtual_s: float
     reached: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
+    alone: bool = False
     discarded: str = ""
     broken_holds: int = 0
     recorded: Tape | None = None
@@ -73,6 +74,7 @@ def brief_of(done: Run) -> Brief:
         done.virtual_s,
         done.reached,
         done.missed,
+        done.alone,
         done.discarded,
         done.broken_holds,
         done.tape.recorded() if done.tape.recording else None,
@@ -130,6 +132,7 @@ def _to_json(brief: Brief) -> str:
             "virtual_s": brief.virtual_s,
             "reached": brief.reached,
             "missed": brief.missed,
+            "alone": brief.alone,
             "discarded": brief.discarded,
             "broken_holds": brief.broken_holds,
             "recorded": recorded,
@@ -155,6 +158,7 @@ def _from_json(text: str) -> Brief:
         data["virtual_s"],
         data["reached"],
         data["missed"],
+        data["alone"],
         data["discarded"],
         data["broken_holds"],
         recorded,

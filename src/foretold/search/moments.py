@@ -6,6 +6,7 @@ line at which the same task goes on the next time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ ROUNDS_MIN = 3
 
 _SAID = {
     "chose": "chooses {}",
-    "slow step": "the event loop is late: this step {}",
+    "slow step": "the event loop is late: this step took {}",
     "stalled": "{}",
 }
 """Events that are told besides the steps, and how."""
@@ -89,8 +90,10 @@ class _Notes:
         if (who_of(event), event.step) == (ending.who, ending.step):
             return _runs_to(ending.moment.place, event.place) or ", fails"
         if then is None:
-            place, what = ending.stuck.get(event.actor, (None, "ever"))
-            return f"{_runs_to(place, event.place)}, waits for {what}"
+            if event.actor not in ending.stuck:
+                return ", waits for ever"
+            place, what = ending.stuck[event.actor]
+            return f"{_runs_to(place, event.place)}  (waits for {what})"
         if then.kind == "ended":
             return f", {ended_how(then.text)}"
         return "" if then.place == event.place else _runs_to(then.place, event.place)
@@ -114,15 +117,21 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         takes_time = event.kind in ("slow step", "stalled")
         gap_ns = 0 if before is None or takes_time else event.time_ns - before.time_ns
         if gap_ns >= JUMP_NS_MIN:
-            yield Moment(None, None, None, "", passed_ns=gap_ns)
+            yield Moment(event.time_ns, None, None, "", passed_ns=gap_ns)
         if event.kind == "resumes":
             yield notes.step(event, following[number])
         elif event.kind in _SAID:
-            text = _SAID[event.kind].format(event.text)
+            text = _SAID[event.kind].format(_rounded(event.text))
             yield Moment(event.time_ns, who_of(event), event.place, text)
         elif event.kind == "callback" and event.text in TIMEOUTS:
             yield Moment(event.time_ns, None, None, "(a timeout expires)")
         before = event
+
+
+def _rounded(text: str) -> str:
+    """`took 6.69171 ms` has more digits than anybody wants to read."""
+    found = re.fullmatch(r"took ([\d.e+-]+) ms", text)
+    return text if found is None else duration(round(float(found[1]) * 1e6))
 
 
 def _following(events: Sequence[Event]) -> list[Event | None]:
@@ -189,14 +198,17 @@ def lines_of(
 
 def _time_joined(moments: Sequence[Moment]) -> Iterator[Moment]:
     """Time that passed in several pieces, with nothing to tell between them, is one piece."""
-    passed_ns = 0
+    shown_ns: int | None = None
+    jump: Moment | None = None
     for moment in moments:
         if moment.passed_ns:
-            passed_ns += moment.passed_ns
+            jump = moment
             continue
-        if passed_ns:
+        if jump is not None and jump.time_ns is not None:
+            passed_ns = jump.passed_ns if shown_ns is None else jump.time_ns - shown_ns
             yield Moment(None, None, None, f"({duration(passed_ns)} later)")
-            passed_ns = 0
+            jump = None
+        shown_ns = moment.time_ns
         yield moment
 
 

@@ -29,7 +29,7 @@ from foretold.search.words import (
     until_of,
 )
 from foretold.tape import CALLBACKS, Choice, Schedule, Slow
-from foretold.trace import Event, Place, encode
+from foretold.trace import KEPT_EVENTS, Event, Place, encode
 from foretold.world.run import Run
 from foretold.world.settings import Settings
 
@@ -43,9 +43,10 @@ def tell_run(done: Run) -> tuple[str, list[Delay]]:
     """The story of a run that was made with `detail=True`, and the delays in it."""
     tape = done.tape
     start_ns = int(Settings.from_tape(tape.settings).monotonic_s * 1e9)
-    # A seeded run has no schedule of its own; what its scheduler did is on record, if asked for.
-    schedule = tape.written if tape.recording else tape.schedule
-    return tell(schedule, done.trace.events, start_ns, error=done.error, choices=tape.choices)
+    # A seed says nothing to a reader; what was made of it is on record, if that was asked for.
+    tape = tape.recorded() if tape.recording else tape
+    events = done.trace.events
+    return tell(tape.schedule, events, start_ns, error=done.error, choices=tape.choices)
 
 
 def tell(
@@ -73,6 +74,8 @@ def tell(
     parts = _departures(every, delays, schedule, choices or {})
     parts += _values_before(kept[:begin])
     parts.append("What happened, in virtual time:")
+    if len(every) == KEPT_EVENTS:
+        parts.append(f"  … of a long run: the last {KEPT_EVENTS:,} events")
     parts += lines_of(moments, start_ns, cast.names(), LINES_MAX)
     parts += cast.others(kept[begin:])
     return "\n".join(parts), delays
@@ -179,7 +182,7 @@ def _departures(
         return [f"No task was delayed: this happens when all take turns{values}."]
     shown = [f"  {sentence}" for sentence in said[:SENTENCES_MAX]]
     if len(said) > SENTENCES_MAX:
-        shown.append(f"  … and {len(said) - SENTENCES_MAX} more delays")
+        shown.append(f"  … and {len(said) - SENTENCES_MAX} more")
     return ["All take turns, first come first served, except that", *shown]
 
 

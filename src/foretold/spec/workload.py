@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -79,12 +80,27 @@ def draw(strategy: SearchStrategy[T], label: str | None = None) -> T:
     return value
 
 
+def _refuse_what_cannot_be_awaited(given: Sequence[object]) -> None:
+    wrong = [each for each in given if not inspect.isawaitable(each)]
+    if not wrong:
+        return
+    for each in given:
+        if inspect.iscoroutine(each):
+            each.close()  # or it would be reported as never awaited besides
+    raise UsageError(
+        f"foretold.together takes coroutines, tasks and futures, each as an argument of its own; "
+        f"got {wrong[0]!r}.\n  wrong: together(work), together([work(), work()])\n"
+        "  right: together(work(), work()), together(*[work(), work()])"
+    )
+
+
 async def together(*awaitables: Awaitable[Any]) -> list[Any]:
     """Run all at once; the results in the order of the arguments.
 
     If some raise, the first exception (in time) is raised as it is, after all have ended. If the
     caller is cancelled, all are.
     """
+    _refuse_what_cannot_be_awaited(awaitables)
     finished: list[asyncio.Future[Any]] = []
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     for task in tasks:

@@ -14,6 +14,7 @@ from typing import Any
 
 from foretold.errors import BackgroundFailure, ForetoldError, RunDiscarded, UsageError
 from foretold.kernel.actors import restart_numbers
+from foretold.kernel.kernel import Kernel
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
@@ -38,6 +39,8 @@ class Run:
     choices: int
     """How many choices mattered. 0: every tape gives this same run."""
     error: BaseException | None = None
+    alone: bool = False
+    """Never was more than one callback ready: another order would have found nothing either."""
     discarded: str = ""
     """Why the run says nothing: a strategy gave no value."""
     broken_holds: int = 0
@@ -157,6 +160,7 @@ def execute(
                 virtual_s=world.virtual_s,
                 steps=kernel.steps_so_far(kernel.grant),
                 choices=world.choices,
+                alone=not kernel.crowded,
                 error=None if discarded else _verdict(world, error),
                 discarded=str(error) if discarded else "",
                 broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
@@ -193,16 +197,16 @@ def _inside(world: World) -> Iterator[None]:
         finally:
             world.sealed = True
             world.trace.seal()
-            for finish in world.at_end:
-                finish()
-            _take_down(world)
-            asyncio.set_event_loop_policy(former_policy)
-            leave()
+            try:
+                for finish in world.at_end:
+                    finish()
+                _take_down(world)
+            finally:
+                asyncio.set_event_loop_policy(former_policy)
+                leave()
 
 
-def _run_to_its_end(
-    world: World, main: Callable[[World], Any]
-) -> tuple[Any, BaseException | None]:
+def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, BaseException | None]:
     value: Any = None
     error: BaseException | None = None
     try:
@@ -216,6 +220,7 @@ def _run_to_its_end(
         if not isinstance(error, ForetoldError):
             _finish(world, world.host.loop)
         gc.collect()
+        _report_unseen(world.host.kernel)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
@@ -225,6 +230,11 @@ def _run_to_its_end(
 
 def _call(world: World, main: Callable[[World], Any]) -> Any:
     result = main(world)
+    if inspect.isasyncgen(result) or inspect.isgenerator(result):
+        raise UsageError(
+            f"main gave a generator, {result.__name__}: there is a `yield` in it, so that nothing "
+            "of it was run. Use return, or await."
+        )
     if not inspect.isawaitable(result):
         world.trace.note("main returned", encode(result))
         return result
@@ -260,6 +270,28 @@ def _finish(world: World, loop: WorldLoop) -> None:
             )
     if len(loop._asyncgens):
         loop.run_until_complete(loop.shutdown_asyncgens())
+    if asyncio.all_tasks(loop):
+        _report_started_too_late(world, loop)
+
+
+def _report_started_too_late(world: World, loop: WorldLoop) -> None:
+    """What was cancelled has started something, which nobody will cancel. It may do what it can
+    at once, as in `asyncio.run`; then the loop is closed, and it is destroyed."""
+    loop.run_until_complete(world.clock.settle())
+    for task in sorted(asyncio.all_tasks(loop), key=hash):
+        context = {"message": "Task was destroyed but it is pending!", "task": task}
+        loop.call_exception_handler(context)
+
+
+def _report_unseen(kernel: Kernel) -> None:
+    """Tasks that failed, are still referred to, and were never asked for their result. asyncio
+    reports them when they are collected: never, if a module keeps them."""
+    for reference in kernel.failed:
+        task: Any = reference()
+        if task is not None and task._log_traceback:
+            message = "Task exception was never retrieved"
+            context = {"message": message, "exception": task.exception(), "task": task}
+            task.get_loop().call_exception_handler(context)
 
 
 async def _gathered(tasks: list[asyncio.Task[Any]]) -> None:

@@ -82,7 +82,8 @@ class World:
         drawn = self.tape.draws
         by_program = sum(n for name, n in drawn.items() if not name.startswith(_OWN_STREAMS))
         random = max(0, self.host.entropy_drawn - 1) + random_was_used()
-        return by_program + random + self.host.kernel.decisions
+        left = any(not handle._cancelled for handle in self.host.loop._alarm_of.values())
+        return by_program + random + left + self.host.kernel.decisions
 
     def drive(self, seconds: float) -> None:
         """In a plain (not async) test: let virtual time pass."""
@@ -142,7 +143,9 @@ def _background_error(context: dict[str, Any], message: str) -> BaseException:
     where = f" (task {name})" if name else ""
     error = context.get("exception")
     if isinstance(error, BaseException):
-        error.add_note(f"foretold: nobody caught this: {message}{where}")
+        note = f"foretold: nobody caught this: {message}{where}"
+        if note not in getattr(error, "__notes__", ()):  # the same object may be raised again
+            error.add_note(note)
         return error
     place = place_of_task(task) if name else None
     at = f" at {place}" if place else ""

@@ -1,0 +1,179 @@
+"""How time passes for a loop: its alarms, and what it does when nothing is ready.
+
+The other half of the event loop is `loop.py`. This one knows of waiting only: wake those who wait
+for a quiet moment, else let virtual time jump to the next alarm, else it is a deadlock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from typing import NoReturn
+
+from foretold.errors import LimitExceeded
+from foretold.kernel.clock import NS
+from foretold.kernel.handles import CANCELLED_ALARMS_MIN, AlarmHandle, AnyHandle
+from foretold.kernel.kernel import Kernel
+from foretold.kernel.schedulers.by_key import HELD_NS_MAX
+from foretold.kernel.waiting import deadlock_among
+
+_heappush, _heappop = heapq.heappush, heapq.heappop
+NEVER_NS = 1 << 100
+KEY_BITS = 40
+"""Room for the number of an alarm: a trillion of them in one run."""
+_CLOSE_NS = 10_000_000
+"""Alarms this close together may fall into one batch if the loop is late."""
+
+
+class TimedLoop(asyncio.BaseEventLoop):
+    """The part of a loop that waits."""
+
+    # What BaseEventLoop keeps and typeshed does not tell of.
+    _ready: deque[AnyHandle]
+    _closed: bool
+    _timer_cancelled_count: int
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self._clock = kernel.clock
+        self._alarms: list[int] = []
+        """A heap of keys: when, and which alarm it was, in one number. Numbers are compared three
+        times as fast as tuples, and a heap does little else."""
+        self._alarm_of: dict[int, AlarmHandle] = {}
+        self._alarm_number = 0
+        self._due_ns = NEVER_NS
+        """When the first alarm is due."""
+
+    def _push_alarm(self, when_ns: int, handle: AlarmHandle) -> None:
+        self._alarm_number = number = self._alarm_number + 1
+        key = (when_ns << KEY_BITS) + number
+        self._alarm_of[key] = handle
+        _heappush(self._alarms, key)
+        if when_ns < self._due_ns:
+            self._due_ns = when_ns
+
+    def _pop_alarm(self) -> AlarmHandle:
+        alarms = self._alarms
+        handle = self._alarm_of.pop(_heappop(alarms))
+        handle._scheduled = False
+        self._due_ns = alarms[0] >> KEY_BITS if alarms else NEVER_NS
+        return handle
+
+    def _forget_alarms(self) -> None:
+        self._alarms.clear()
+        self._alarm_of.clear()
+        self._due_ns = NEVER_NS
+
+    def _collect_due_timers(self) -> None:
+        ready, now_ns = self._ready, self._clock.ns
+        before = len(ready)
+        while self._due_ns <= now_ns:
+            handle = self._pop_alarm()
+            if handle._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                ready.append(handle)
+        if len(ready) > before and len(ready) > 1:
+            self.kernel.overlaps += 1
+
+    def _drop_cancelled_timers(self) -> None:
+        alarms = self._alarms
+        if (
+            self._timer_cancelled_count > CANCELLED_ALARMS_MIN
+            and self._timer_cancelled_count * 2 > len(alarms)
+        ):
+            for key in [k for k, handle in self._alarm_of.items() if handle._cancelled]:
+                self._alarm_of.pop(key)._scheduled = False
+            alarms[:] = self._alarm_of
+            heapq.heapify(alarms)
+            self._due_ns = alarms[0] >> KEY_BITS if alarms else NEVER_NS
+            self._timer_cancelled_count = 0
+        while alarms and self._alarm_of[alarms[0]]._cancelled:
+            self._pop_alarm()
+            self._timer_cancelled_count -= 1
+
+    def _wait(self) -> None:
+        """Nothing is ready. Wake who waits for that; else let time pass; else it is a deadlock."""
+        kernel, when_ns = self.kernel, self._due_ns
+        scheduler = kernel.scheduler
+        if (
+            self._timer_cancelled_count
+            or kernel.settlers
+            or kernel.idlers
+            or when_ns > kernel.virtual_ns_max
+            or (scheduler is not None and scheduler.size)
+        ):
+            self._wait_with_care()
+            return
+        # The common case, without ceremony: jump to the first alarm.
+        alarms = self._alarms
+        handle = self._alarm_of.pop(_heappop(alarms))
+        handle._scheduled = False
+        self._ready.append(handle)
+        self._clock.ns = when_ns
+        kernel.trace.pending.append(f"@{when_ns}")
+        self._due_ns = due_ns = alarms[0] >> KEY_BITS if alarms else NEVER_NS
+        if due_ns - when_ns < _CLOSE_NS:
+            kernel.overlaps += 1
+            if due_ns <= when_ns:
+                self._collect_due_timers()
+
+    def _wait_with_care(self) -> None:
+        kernel = self.kernel
+        if self._timer_cancelled_count:
+            self._drop_cancelled_timers()
+        if kernel.settlers:
+            if kernel.scheduler is not None and kernel.scheduler.release_held():
+                return  # who is held is not done at this instant
+            if self._wake_one(kernel.settlers):
+                return
+        if kernel.scheduler is not None and kernel.scheduler.size and self._hold_too_long():
+            return
+        when_ns = self._due_ns
+        if when_ns < NEVER_NS:
+            if kernel.idlers and when_ns > kernel.idlers[0][1]:
+                self._give_up_on_rest()
+                return
+            if len(self._alarms) > 1:
+                kernel.overlaps += 1
+            kernel.jump_to(when_ns)
+            self._collect_due_timers()
+        elif kernel.idlers:
+            idler, _ = kernel.idlers.popleft()
+            if not idler.done():
+                idler.set_result(None)
+        else:
+            self._deadlock()
+
+    def _hold_too_long(self) -> bool:
+        """Only held tasks are ready. True if one had to be released rather than let time pass."""
+        scheduler = self.kernel.scheduler
+        assert scheduler is not None, "asked for with a scheduler only"
+        since = scheduler.held_since_ns()
+        too_long = since is None or self._due_ns - since > HELD_NS_MAX
+        return too_long and scheduler.release_held()
+
+    def _wake_one(self, waiters: deque[asyncio.Future[None]]) -> bool:
+        while waiters:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return True
+        return False
+
+    def _give_up_on_rest(self) -> None:
+        """Someone waits until nothing is scheduled, and waited long enough."""
+        idler, limit_ns = self.kernel.idlers.popleft()
+        if not idler.done():
+            idler.set_exception(
+                LimitExceeded(
+                    f"the world did not come to rest by {limit_ns / NS:g} s: something renews "
+                    "itself for ever. Cancel it, or use world.clock.advance(s), or raise "
+                    "run_until_idle(limit_s=…)."
+                )
+            )
+
+    def _deadlock(self) -> NoReturn:
+        raise deadlock_among(asyncio.all_tasks(self), self.kernel.host)

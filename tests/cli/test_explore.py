@@ -1,0 +1,185 @@
+"""`foretold explore` searches, says what it found, and ends with an exit code that means it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.command import foretold
+from tests.report import programs
+from tests.report.stored import assert_as_stored
+
+TESTS = '''\
+"""Simulated tests, for pytest to find."""
+
+import asyncio
+
+import bank
+import foretold
+
+
+@foretold.simulate(runs=300)
+async def test_no_money_is_lost():
+    await bank.main()
+
+
+@foretold.simulate
+async def test_sleeps():
+    await foretold.together(asyncio.sleep(1), asyncio.sleep(1))
+
+
+@foretold.simulate
+async def test_alone():
+    await asyncio.sleep(1)
+
+
+def test_plain():
+    pass
+'''
+
+
+def test_a_failure_is_found_told_and_kept(tmp_path: Path) -> None:
+    """The whole output, and a tape in `.foretold` that git does not see. Exit code 1."""
+    programs.write(tmp_path, programs.BANK)
+    done = foretold(tmp_path, "explore", "bank:main", "--seed", "1")
+    assert done.code == 1
+    assert_as_stored("cli-explore-failure", str(done))
+    [tape] = tmp_path.glob(".foretold/failures/*/*.tape")
+    assert done.out.splitlines()[-1] == f"Replay it: foretold replay {tape.relative_to(tmp_path)}"
+    assert (tmp_path / ".foretold" / ".gitignore").exists()
+
+
+def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
+    """Two invocations, two random hash seeds, one output."""
+    programs.write(tmp_path, programs.NOISY_BANK)
+    first, second = (foretold(tmp_path, "explore", "bank:main", "--seed", "1") for _ in range(2))
+    assert first == second
+    assert first.code == 1
+
+
+def test_a_program_that_holds(tmp_path: Path) -> None:
+    """Exit code 0, how much was tried, what was never true; a file is named as well as a module."""
+    programs.write(tmp_path, programs.FINE)
+    done = foretold(tmp_path, "explore", "./bank.py:main", "--seed", "1", "--runs", "20")
+    assert_as_stored("cli-explore-held", str(done))
+    assert not (tmp_path / ".foretold").exists()
+
+
+def test_nothing_to_explore(tmp_path: Path) -> None:
+    """No choice was ever made: one run, and exit code 4, because that is no evidence."""
+    programs.write(tmp_path, programs.FINE)
+    done = foretold(tmp_path, "explore", "bank:quiet", "--seed", "1")
+    assert_as_stored("cli-explore-nothing", str(done))
+    assert done.code == 4
+
+
+def test_a_fresh_seed_is_drawn_and_printed(tmp_path: Path) -> None:
+    """Two searches without a seed search in different places; FORETOLD_SEED pins them."""
+    programs.write(tmp_path, programs.FINE)
+    search = ("explore", "bank:main", "--runs", "2")
+    first, second = (foretold(tmp_path, *search).out.rpartition("Seed ")[2] for _ in range(2))
+    assert first != second
+    assert " Seed 12345." in foretold(tmp_path, *search, FORETOLD_SEED="0x3039").out
+    assert " Seed 7." in foretold(tmp_path, *search, "--seed", "7", FORETOLD_SEED="12345").out
+
+
+def test_options_reach_the_search(tmp_path: Path) -> None:
+    """Order, strategy and the switches: each changes what is reported."""
+    programs.write(tmp_path, programs.BANK)
+    search = ("explore", "bank:main", "--seed", "1", "--no-confirm")
+    stock = foretold(tmp_path, *search, "--order", "asyncio")
+    assert stock.code == 4, "no timer and no I/O: stock asyncio has nothing to choose here"
+    pct = foretold(tmp_path, *search, "--strategy", "pct", "--no-shrink", "--isolation", "fork")
+    assert pct.code == 1
+    assert "order any, strategy pct); not shrunk: " in pct.out
+    assert "fresh process" not in pct.out
+
+
+def test_a_time_limit_ends_the_search(tmp_path: Path) -> None:
+    """With --time and no --runs the search goes on until the time is over."""
+    programs.write(tmp_path, programs.FINE)
+    done = foretold(tmp_path, "explore", "bank:main", "--time", "0.01s", "--seed", "1")
+    assert done.code == 0
+    assert "bank:main held in " in done.out
+
+
+def test_one_json_object_for_programs(tmp_path: Path) -> None:
+    """The output is nothing but JSON, even if the program under test prints."""
+    programs.write(
+        tmp_path, programs.BANK.replace("    account = ", "    print('hello')\n    account = ")
+    )
+    done = foretold(tmp_path, "explore", "bank:main", "--seed", "1", "--json")
+    data = json.loads(done.out)
+    assert (done.code, data["exit_code"], data["verdict"]) == (1, 1, "violated")
+    assert (tmp_path / data["failure"]["tape"]).exists()
+    assert data["failure"]["reproduced"] is True
+
+
+def test_settings_of_a_decorated_function_count(tmp_path: Path) -> None:
+    """`module:function` of a simulated test is searched as its decorator says."""
+    text = programs.FINE + (
+        """
+
+@foretold.simulate(exact_time=True)
+async def test_exact(world):
+    before = world.clock.now()
+    await foretold.together(asyncio.sleep(1), asyncio.sleep(1))
+    assert world.clock.now() - before == 1
+"""
+    )
+    programs.write(tmp_path, text)
+    done = foretold(tmp_path, "explore", "bank:test_exact", "--runs", "10", "--seed", "1")
+    assert done.code == 0, str(done)
+
+
+def test_the_hash_seed_is_0(tmp_path: Path) -> None:
+    """The command starts itself anew, so that sets of strings have one order in all processes."""
+    text = '"""Hash seed."""\n\nimport sys\n\n\nasync def main():\n'
+    text += "    assert not sys.flags.hash_randomization\n"
+    programs.write(tmp_path, text)
+    assert foretold(tmp_path, "explore", "bank:main").code == 4
+    assert foretold(tmp_path, "explore", "bank:main", PYTHONHASHSEED="random").code == 1
+
+
+# Tests of pytest
+
+
+def test_pytest_tests_are_left_to_pytest(tmp_path: Path) -> None:
+    """A node id is run by pytest, whose verdict becomes one of our exit codes."""
+    programs.write(tmp_path, programs.BANK)
+    programs.write(tmp_path, TESTS, "test_bank.py")
+
+    def code_of(test: str) -> int:
+        return foretold(tmp_path, "explore", f"test_bank.py::{test}", "--runs", "5").code
+
+    failing = foretold(tmp_path, "explore", "test_bank.py::test_no_money_is_lost", "--seed", "1")
+    assert failing.code == 1
+    assert "AssertionError: only " in failing.out
+    assert "Replay it: foretold replay .foretold/failures/" in failing.out
+    assert code_of("test_sleeps") == 0
+    assert code_of("test_alone") == 4
+    assert code_of("test_nowhere") == 2
+    plain = foretold(tmp_path, "explore", "test_bank.py::test_plain")
+    assert plain.code == 2
+    assert plain.err.endswith("is simulated: decorate it with @foretold.simulate\n")
+
+
+def test_json_about_pytest_tests(tmp_path: Path) -> None:
+    """A whole file of tests; pytest's own output goes to the error stream."""
+    programs.write(tmp_path, programs.BANK)
+    programs.write(tmp_path, TESTS, "test_bank.py")
+    done = foretold(tmp_path, "explore", "test_bank.py", "--seed", "1", "--json")
+    data = json.loads(done.out)
+    assert (done.code, data["verdict"]) == (1, "violated")
+    assert [test["failed"] for test in data["tests"]] == [True, False, False]
+    assert "test session starts" in done.err
+
+
+def test_options_that_a_test_sets_itself_are_refused(tmp_path: Path) -> None:
+    """Ignoring them silently would search something else than was asked for."""
+    done = foretold(tmp_path, "explore", "test_bank.py::test_x", "--order", "any")
+    assert done.code == 2
+    assert done.err == (
+        "Error: --order is for module:function. "
+        "A test says it itself: @foretold.simulate(order=…)\n"
+    )

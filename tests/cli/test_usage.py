@@ -1,0 +1,171 @@
+"""Wrong calls of the command: one clear message each, exit code 2, and never a traceback."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from foretold._version import VERSION
+from foretold.cli import app
+from foretold.tape import Tape, TapeFile
+from foretold.tape.file import save
+from tests.cli.command import foretold
+from tests.report import programs
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder to call it in; what is imported from there is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORETOLD_SEED", raising=False)
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if str(tmp_path) in (getattr(sys.modules[name], "__file__", None) or ""):
+            del sys.modules[name]
+
+
+def call(*arguments: str, env: dict[str, str] | None = None) -> Result:
+    """The command within this process: enough for what is wrong before anything runs."""
+    return CliRunner().invoke(app, list(arguments), env=env, prog_name="foretold")
+
+
+def message_of(*arguments: str, env: dict[str, str] | None = None) -> str:
+    """What a wrong call is told."""
+    result = call(*arguments, env=env)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def test_the_version() -> None:
+    """Printed as other commands print it."""
+    assert call("--version").stdout == f"foretold, version {VERSION}\n"
+
+
+def test_the_help_names_commands_and_exit_codes() -> None:
+    """What one needs to begin."""
+    shown = call("--help").stdout
+    for word in ("explore", "replay", "show", "check", "4 nothing to"):
+        assert word in shown
+    assert "--no-confirm" in call("explore", "-h").stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nowhere:main", "there is no module 'nowhere'"),
+        ("nowhere.py:main", "there is no file 'nowhere.py'"),
+        ("app:nothing", "app has no 'nothing'"),
+        ("app:number", "app:number is no function but int"),
+        ("app:needy", "this one wants (a, b)"),
+        ("app", "'app' names no function"),
+        ("app:", "'app:' names no function"),
+        (":main", "':main' names no function"),
+        ("broken:main", "importing broken failed: ModuleNotFoundError: No module named 'brok'"),
+        ("wrong.py:main", "importing wrong.py failed: SyntaxError: "),
+        ("script:main", "importing script failed: SystemExit: I am a script"),
+        ("json.py:main", "another module is called 'json' as well"),
+    ],
+)
+@pytest.mark.parametrize("command", ["explore", "check"])
+def test_targets_that_cannot_be_run(command: str, target: str, message: str) -> None:
+    """Each kind of wrong target says what is wrong with it; for every command alike."""
+    here = Path.cwd()
+    programs.write(here, "number = 5\nasync def needy(a, b): pass\n", "app.py")
+    programs.write(here, "import brok\n", "broken.py")
+    programs.write(here, "def main(:\n", "wrong.py")
+    programs.write(here, 'raise SystemExit("I am a script")\n', "script.py")
+    programs.write(here, "async def main(): pass\n", "json.py")
+    assert message in message_of(command, target)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seed", "x"], "'x' is no whole number"),
+        (["--seed", "1.5"], "'1.5' is no whole number"),
+        (["--runs", "-3"], "-3 is not in the range x>=1"),
+        (["--runs", "0"], "0 is not in the range x>=1"),
+        (["--runs", "many"], "'many' is not a valid integer"),
+        (["--time", "soon"], "'soon' is no duration; write 30s, 10m or 1h"),
+        (["--time", "0s"], "'0s' is no duration"),
+        (["--order", "lifo"], "'lifo' is not one of"),
+        (["--strategy", "luck"], "'luck' is not one of"),
+        (["--isolation", "thread"], "'thread' is not "),
+        (["more"], "unexpected extra argument"),
+    ],
+)
+def test_options_that_make_no_sense(arguments: list[str], message: str) -> None:
+    """Checked before anything is run."""
+    assert message in message_of("explore", "app:main", *arguments)
+
+
+def test_a_wrong_seed_in_the_environment() -> None:
+    """The message names the variable, since nothing on the command line is wrong."""
+    said = message_of("explore", "app:main", env={"FORETOLD_SEED": "abc"})
+    assert "FORETOLD_SEED" in said
+    assert "'abc' is no whole number" in said
+
+
+def test_an_unknown_command() -> None:
+    """click's own message."""
+    assert "No such command 'expolre'" in message_of("expolre", "app:main")
+
+
+# Tapes
+
+
+def write_tape(name: str, target: str = "app:main") -> None:
+    """A tape without anything on it."""
+    save(name, TapeFile(Tape.calm({"order": "any"}), target=target))
+
+
+@pytest.mark.parametrize("command", ["replay", "show"])
+def test_tapes_that_cannot_be_read(command: str) -> None:
+    """Missing, foreign, damaged, newer: each names the file and what is wrong with it."""
+    write_tape("good.tape")
+    text = Path("good.tape").read_text("utf-8")
+    programs.write(Path.cwd(), "hello\n", "foreign.tape")
+    programs.write(Path.cwd(), text.replace("app:main", "app:mean"), "damaged.tape")
+    programs.write(Path.cwd(), text.replace("tape 1", "tape 99"), "newer.tape")
+    assert "missing.tape: the tape cannot be read" in message_of(command, "missing.tape")
+    assert "foreign.tape:1: not a foretold tape" in message_of(command, "foreign.tape")
+    assert "the checksum does not fit" in message_of(command, "damaged.tape")
+    assert "written by a newer foretold" in message_of(command, "newer.tape")
+
+
+def test_what_replay_needs() -> None:
+    """A target without a seed, a tape with an order, a tape without a target, a seed of a tape."""
+    write_tape("good.tape")
+    write_tape("nameless.tape", target="")
+    assert "`foretold replay app:main --seed N`" in message_of("replay", "app:main")
+    ordered = message_of("replay", "good.tape", "--order", "any")
+    assert "a tape knows its order and strategy" in ordered
+    assert "foretold.replay(main, 'nameless.tape')" in message_of("replay", "nameless.tape")
+    assert "names no function" in message_of("replay", "good.tape", "--seed", "7")
+    assert "there is no module 'app'" in message_of("replay", "good.tape")
+
+
+def test_no_traceback_from_a_real_process(tmp_path: Path) -> None:
+    """The same through the entry point, which starts the interpreter anew."""
+    done = foretold(tmp_path, "explore", "nowhere:main")
+    assert done.code == 2
+    assert re.fullmatch(r"Error: there is no module 'nowhere' .*\n", done.err)
+
+
+def test_any_message_can_be_printed(tmp_path: Path) -> None:
+    """On a terminal that knows ASCII alone, and with text that no encoding knows."""
+    text = '"""Odd."""\n\n\nasync def main():\n    raise ValueError("caf\\xe9 \\ud800")\n'
+    programs.write(tmp_path, text)
+    done = foretold(tmp_path, "explore", "bank:main", "--no-confirm", PYTHONIOENCODING="ascii")
+    assert done.code == 1, done.err
+    assert "\nValueError: caf" in done.out
+    assert done.out.splitlines()[-1].startswith("Replay it: ")

@@ -1,0 +1,275 @@
+"""The shrink passes by themselves, against questions that are no programs.
+
+A question is "does this tape still fail?"; here it is a plain condition on the tape, so that the
+smallest failing tape is known and can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretold.tape import CALLBACKS, ENDED, Choice, Hold, Schedule, Slow, Tape
+from foretold.tape.shrink import PASSES, BudgetSpent, shrink, weight
+from foretold.tape.shrink.choices import lower_choices
+from foretold.tape.shrink.holds import drop_holds, one_long_hold, until_someone_ended
+from foretold.tape.shrink.minimise import smallest_sublist
+from foretold.tape.shrink.slows import drop_slows
+from foretold.tape.shrink.whole import calm_streams
+
+SEEDED = settings(max_examples=150, derandomize=True, deadline=None, database=None)
+Question = Callable[[Tape], bool]
+
+
+def hold(actor: str, step: int, until: str = "other", until_step: int = 1) -> Hold:
+    """A hold on the host `main`."""
+    return Hold("main", actor, step, until, until_step)
+
+
+def tape_of(
+    *entries: Hold | Slow, choices: dict[str, list[int]] | None = None, bound: int = 1_000
+) -> Tape:
+    """A recorded tape with these exceptions to its schedule, and these choices by stream."""
+    written = {
+        name: [Choice(value, bound, "n") for value in values]
+        for name, values in (choices or {}).items()
+    }
+    return Tape("recorded", choices=written, schedule=Schedule.of(entries))
+
+
+class Asked:
+    """A question that remembers how often it was asked."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.count = 0
+
+    def __call__(self, tape: Tape) -> bool:
+        self.count += 1
+        return self.question(tape)
+
+
+def values(tape: Tape, name: str) -> list[int]:
+    """The choices of one stream."""
+    return [choice.value for choice in tape.choices.get(name, ())]
+
+
+# --- smallest sublist ------------------------------------------------------------------------
+
+
+@SEEDED
+@given(st.sets(st.integers(0, 29)), st.integers(0, 30))
+def test_what_is_needed_is_kept_and_nothing_else(needed: set[int], size: int) -> None:
+    """For any set of items that must stay: exactly they remain, in their order."""
+    items = list(range(size))
+    wanted = [item for item in items if item in needed]
+    assert smallest_sublist(items, lambda kept: set(wanted) <= set(kept)) == wanted
+
+
+def test_one_needed_of_many_is_found_in_few_questions() -> None:
+    """Halving: the questions grow with the logarithm, not with the number of items."""
+    count = 0
+
+    def still_fails(kept: list[int]) -> bool:
+        nonlocal count
+        count += 1
+        return 613 in kept
+
+    assert smallest_sublist(range(1_000), still_fails) == [613]
+    assert count < 60
+
+
+# --- holds and slow steps --------------------------------------------------------------------
+
+
+def test_holds_that_are_not_needed_go() -> None:
+    """Two of forty matter; slow steps are left alone."""
+    slow = Slow("main", "a", 1, 5_000)
+    tape = tape_of(*(hold(f"a{n}", n) for n in range(1, 41)), slow)
+    needed = {("main", "a7", 7), ("main", "a30", 30)}
+    small = drop_holds(tape, lambda t: needed <= t.schedule.holds.keys())
+    assert small.schedule.holds.keys() == needed
+    assert list(small.schedule.slows.values()) == [slow]
+
+
+def test_slow_steps_that_are_not_needed_go() -> None:
+    """One of thirty matters; holds are left alone."""
+    tape = tape_of(*(Slow("main", "a", n, n) for n in range(1, 31)), hold("b", 1))
+    small = drop_slows(tape, lambda t: ("main", "a", 19) in t.schedule.slows)
+    assert list(small.schedule.slows) == [("main", "a", 19)]
+    assert len(small.schedule.holds) == 1
+
+
+def test_many_short_holds_become_a_long_one() -> None:
+    """No deletion gets from "until b made its 1st, 2nd, 3rd step" to "until b had ended"."""
+    short = [hold("a", step, "b", step) for step in range(1, 20)]
+    tape = tape_of(hold("c", 1, CALLBACKS, 4), *short)
+    long = hold("a", 5, "b", ENDED)
+    small = one_long_hold(tape, lambda t: list(t.schedule.holds.values()) in (short, [long]))
+    assert list(small.schedule.holds.values()) == [long]
+
+
+def test_nobody_is_held_until_a_callback_or_itself_has_ended() -> None:
+    """Callbacks never end, and who waits for itself waits for ever: such holds are not tried."""
+    tried: list[Hold] = []
+
+    def remember(tape: Tape) -> bool:
+        tried.extend(tape.schedule.holds.values())
+        return False
+
+    tape = tape_of(hold("a", 1, "b"), hold("b", 1, CALLBACKS, 4), hold("b", 2, "a"))
+    assert one_long_hold(tape, remember) is tape
+    assert tried
+    assert all(h.until_actor != CALLBACKS and h.until_actor != h.actor for h in tried)
+
+
+def test_better_words_for_the_same_hold() -> None:
+    """`until b had ended` instead of `until the 3rd callback had run`, where that fails as well."""
+    tape = tape_of(hold("a", 2, CALLBACKS, 3))
+    tape.cast["main"] = dict.fromkeys(["a", "b", "c"])
+    said = until_someone_ended(tape, lambda t: t.schedule.holds["main", "a", 2].until_actor == "c")
+    assert list(said.schedule.holds.values()) == [hold("a", 2, "c", ENDED)]
+    assert until_someone_ended(tape, lambda t: False) is tape
+
+
+# --- choices ---------------------------------------------------------------------------------
+
+
+def test_whole_streams_become_calm() -> None:
+    """Most of what a run drew has nothing to do with the failure."""
+    tape = tape_of(choices={"entropy": [9], "net": [1, 2], "pace": [3], "workload": [0, 4]})
+    small = calm_streams(tape, lambda t: values(t, "workload") == [0, 4])
+    assert dict(small.choices) == {"workload": tape.choices["workload"]}
+
+
+@pytest.mark.parametrize("least", [0, 1, 2, 36, 37, 511, 999])
+def test_a_choice_goes_down_to_the_least_that_fails(least: int) -> None:
+    """By bisection, in about ten questions."""
+    asked = Asked(lambda t: sum(values(t, "workload")[:1]) >= least)
+    small = lower_choices(tape_of(choices={"workload": [999]}), asked)
+    assert sum(values(small, "workload")) == least
+    assert asked.count < 16
+
+
+def test_what_follows_the_last_needed_choice_is_dropped() -> None:
+    """A replay past the end of a recording is calm, so nothing has to be written there."""
+    tape = tape_of(choices={"workload": [5, 6, *[7] * 62]})
+    small = lower_choices(tape, lambda t: values(t, "workload")[:2] == [5, 6])
+    assert values(small, "workload") == [5, 6]
+
+
+def test_each_choice_is_lowered_by_itself() -> None:
+    """Several choices that are all needed, each with a least value of its own."""
+    least = [3, 0, 700, 1]
+    tape = tape_of(choices={"workload": [900, 901, 902, 903], "net": [5]})
+
+    def still_fails(candidate: Tape) -> bool:
+        drawn = values(candidate, "workload")
+        return len(drawn) == 4 and all(a >= b for a, b in zip(drawn, least, strict=True))
+
+    small = lower_choices(tape, still_fails)
+    assert values(small, "workload") == least
+    assert values(small, "net") in ([], [0])
+
+
+# --- all together ----------------------------------------------------------------------------
+
+
+@st.composite
+def tapes(draw: st.DrawFn) -> Tape:
+    """Some tape."""
+    actors = st.sampled_from(["a", "b", "c"])
+    steps = st.integers(1, 4)
+    holds = draw(st.lists(st.builds(hold, actors, steps, actors, st.integers(0, 3)), max_size=8))
+    slows = draw(st.lists(st.builds(Slow, st.just("main"), actors, steps, steps), max_size=4))
+    names = st.sampled_from(["net", "pace", "workload"])
+    choices = draw(st.dictionaries(names, st.lists(st.integers(0, 50), max_size=5)))
+    return tape_of(*holds, *slows, choices=choices)
+
+
+@SEEDED
+@given(tapes(), st.data())
+def test_the_result_fails_and_is_no_larger(tape: Tape, data: st.DataObject) -> None:
+    """Whatever the failure depends on: part of the holds, part of the slow steps, some choices.
+
+    Such a condition is monotone, so the result is exactly what is needed.
+    """
+    holds = data.draw(st.frozensets(st.sampled_from([*tape.schedule.holds, None]), max_size=3))
+    slows = data.draw(st.frozensets(st.sampled_from([*tape.schedule.slows, None]), max_size=2))
+    holds, slows = holds - {None}, slows - {None}
+    least = {name: [c.value // 2 for c in tape.choices[name]] for name in tape.choices}
+
+    def still_fails(candidate: Tape) -> bool:
+        return (
+            holds <= candidate.schedule.holds.keys()
+            and slows <= candidate.schedule.slows.keys()
+            and all(_at_least(values(candidate, name), least[name]) for name in least)
+        )
+
+    small = shrink(tape, still_fails)
+    assert still_fails(small)
+    assert weight(small) <= weight(tape)
+    assert set(small.schedule.holds) == holds
+    assert set(small.schedule.slows) == slows
+    for name in least:
+        assert _without_zeros(values(small, name)) == _without_zeros(least[name])
+
+
+def _at_least(drawn: list[int], least: list[int]) -> bool:
+    padded = drawn + [0] * (len(least) - len(drawn))
+    return all(a >= b for a, b in zip(padded, least, strict=False))
+
+
+def _without_zeros(numbers: list[int]) -> list[int]:
+    return numbers[: max((n for n, value in enumerate(numbers, 1) if value), default=0)]
+
+
+@SEEDED
+@given(tapes(), st.integers(0, 40))
+def test_a_spent_budget_keeps_the_best_so_far(tape: Tape, budget: int) -> None:
+    """Shrinking may be broken off at any question; what comes out was asked for and did fail."""
+    failed: list[Tape] = [tape]
+    asked = 0
+
+    def still_fails(candidate: Tape) -> bool:
+        nonlocal asked
+        if asked >= budget:
+            raise BudgetSpent
+        asked += 1
+        fails = (len(candidate.schedule) * 7 + sum(values(candidate, "net"))) % 3 != 1
+        if fails:
+            failed.append(candidate)
+        return fails
+
+    small = shrink(tape, still_fails)
+    assert any(small is candidate for candidate in failed)
+    assert asked <= budget
+
+
+def test_a_calm_tape_is_left_alone() -> None:
+    """Nothing can be taken away; no question is wasted."""
+    asked = Asked(lambda tape: True)
+    tape = tape_of()
+    assert shrink(tape, asked) is tape
+    assert asked.count == 0
+
+
+def test_settings_and_seed_stay() -> None:
+    """A smaller tape is still a tape of the same run: same order, same scheduler, same seed."""
+    tape = Tape("recorded", seed=7, settings={"order": "any"}, schedule=Schedule.of([hold("a", 1)]))
+    small = shrink(tape, lambda candidate: True)
+    assert (small.seed, small.settings, len(small.schedule)) == (7, {"order": "any"}, 0)
+
+
+def test_there_is_one_pass_per_idea() -> None:
+    """Each pass is a function of its own, from coarse to fine."""
+    assert [each.__name__ for each in PASSES] == [
+        "calm_streams",
+        "one_long_hold",
+        "drop_slows",
+        "drop_holds",
+        "lower_choices",
+    ]
