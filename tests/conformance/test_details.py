@@ -100,6 +100,28 @@ def test_texts_are_those_of_production(loop: OurLoop) -> None:
     loop.run_until_complete(task)
 
 
+@pytest.mark.parametrize("order", ["asyncio", "any"])
+def test_last_words_take_their_time(order: str) -> None:
+    """A finalizer that runs as the loop is about to wait may stall it: time does not go back."""
+
+    class Reluctant:
+        def __del__(self) -> None:
+            time.sleep(5)
+
+    async def worker() -> Reluctant:
+        return Reluctant()
+
+    async def main() -> list[float]:
+        loop, times = asyncio.get_running_loop(), []
+        start = loop.time()
+        asyncio.create_task(worker())  # noqa: RUF006 - it is forgotten on purpose
+        loop.call_later(1, lambda: times.append(loop.time() - start))
+        await asyncio.sleep(6)
+        return [*times, loop.time() - start]
+
+    assert foretold.run(main, order=order, exact_time=True).value == [5, 6]
+
+
 def test_debug_mode_says_where_something_was_made(loop: OurLoop) -> None:
     """The line that called us, not one of ours: for callbacks, alarms and tasks."""
 

@@ -187,7 +187,7 @@ class Kernel:
         self._check_virtual_time(ns)
         if ns > self.clock.ns:
             self.clock.ns = ns
-            self.trace.pending.append(f"@{ns}")
+            self.trace.jump(ns)
 
     def stall(self, ns: int) -> None:
         """Code blocks its whole host (`time.sleep` in a coroutine)."""

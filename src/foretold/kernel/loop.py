@@ -272,6 +272,8 @@ class WorldLoop(TimedLoop):
                     self._collect_due_timers()
                 if not ready and not self._stopping:
                     handle = callback = None  # what they kept alive may have last words to say
+                    if clock.ns >= self._due_ns:
+                        continue  # and may have taken its time
                     if not ready:
                         self._wait()
                 count = len(ready)
@@ -361,7 +363,7 @@ class WorldLoop(TimedLoop):
                         if self._stopping:
                             return
                         callback = None  # as above
-                        if not ready:
+                        if not ready and clock.ns < self._due_ns:
                             self._wait()
                         continue
                     callback, actor = handle._callback, handle.actor

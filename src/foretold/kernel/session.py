@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from foretold.kernel.patches import patches
 
 _depth = 0
+_sessions = 0
+SESSIONS_PER_COLLECTION = 200
 
 
 @contextlib.contextmanager
@@ -30,6 +32,7 @@ def session() -> Iterator[None]:
         return
     was_enabled = gc.isenabled()
     gc.disable()
+    _collect_what_runs_left()
     patches.install()
     _depth = 1
     try:
@@ -39,6 +42,19 @@ def session() -> Iterator[None]:
     finally:
         _depth = 0
         patches.remove()
+        gc.collect()  # the last world, while all else is out of sight
         gc.unfreeze()  # also what others froze: that only makes it collectable again
         if was_enabled:
             gc.enable()
+
+
+def _collect_what_runs_left() -> None:
+    """A failing run lives as long as its exception, and is then old garbage that nobody looks for.
+
+    Python itself collects old objects rarely, and what is frozen never; so every so many sessions
+    we do. A full collection takes some ten milliseconds on a large heap.
+    """
+    global _sessions
+    _sessions += 1
+    if _sessions % SESSIONS_PER_COLLECTION == 0:
+        gc.collect()

@@ -113,7 +113,7 @@ class TimedLoop(asyncio.BaseEventLoop):
         handle._scheduled = False
         self._ready.append(handle)
         self._clock.ns = when_ns
-        kernel.trace.pending.append(f"@{when_ns}")
+        kernel.trace.jump(when_ns)
         self._due_ns = due_ns = alarms[0] >> KEY_BITS if alarms else NEVER_NS
         if due_ns - when_ns < _CLOSE_NS:
             kernel.overlaps += 1

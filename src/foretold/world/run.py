@@ -148,25 +148,29 @@ def execute(
     tape = tape.fresh(recording=recording)
     trace = Trace(detail=detail, sink=sink)
     with session():
-        world = World(tape, trace, settings)
-        with _inside(world):
-            value, error = _run_to_its_end(world, main)
-            kernel = world.host.kernel
-            discarded = isinstance(error, RunDiscarded)
-            return Run(
-                value,
-                tape,
-                trace,
-                virtual_s=world.virtual_s,
-                steps=kernel.steps_so_far(kernel.grant),
-                choices=world.choices,
-                alone=not kernel.crowded,
-                error=None if discarded else _verdict(world, error),
-                discarded=str(error) if discarded else "",
-                broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
-                reached=dict(world.reached),
-                missed=[point for point, hit in world.expected.items() if not hit],
-            )
+        return _execute(main, World(tape, trace, settings))
+
+
+def _execute(main: Callable[[World], Any], world: World) -> Run:
+    """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
+    with _inside(world):
+        value, error = _run_to_its_end(world, main)
+        kernel = world.host.kernel
+        discarded = isinstance(error, RunDiscarded)
+        return Run(
+            value,
+            world.tape,
+            world.trace,
+            virtual_s=world.virtual_s,
+            steps=kernel.steps_so_far(kernel.grant),
+            choices=world.choices,
+            alone=not kernel.crowded,
+            error=None if discarded else _verdict(world, error),
+            discarded=str(error) if discarded else "",
+            broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
+            reached=dict(world.reached),
+            missed=[point for point, hit in world.expected.items() if not hit],
+        )
 
 
 def _refuse_nesting() -> None:
