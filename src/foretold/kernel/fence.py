@@ -174,24 +174,24 @@ class _Ban(NamedTuple):
 
 _THREAD_WHY = "the operating system decides when a real thread runs, not the tape"
 _PROCESS_WHY = "another process runs in real time, and its answers are not on the tape"
-_PROCESS_INSTEAD = 'world.host("worker").start(main)  # a process of the simulated world'
+_PROCESS_INSTEAD = "await worker_main()  # the other program's main, as a task of this run"
 _SIGNAL_WHY = "a real signal reaches this process at a real moment, and reaches the test runner too"
-_SIGNAL_INSTEAD = 'await world.host("worker").stop()  # what SIGTERM is for'
+_SIGNAL_INSTEAD = "task.cancel()  # what a handler of SIGTERM would bring about"
 _WAIT_WHY = "it waits in real time for a real descriptor, while virtual time stands still"
 _SOCKET_WHY = "the real network answers when and as it likes"
 _NAMES_WHY = "the answer depends on the real network and on this machine's settings"
-_STREAM = "await asyncio.open_connection(host, port)  # the simulated network"
+_STREAM = "reader = asyncio.StreamReader(); reader.feed_data(…)  # a simulated network comes later"
 
 _BANS: Final = (
     _Ban("_thread", "start_new_thread start_new start_joinable_thread", _THREAD_WHY,
-         "await asyncio.to_thread(work)  # or asyncio.create_task(work())", _show_start),
+         "asyncio.create_task(work())  # a coroutine; simulated threads come later", _show_start),
     _Ban("posix", "fork forkpty system posix_spawn posix_spawnp execv execve",
          _PROCESS_WHY, _PROCESS_INSTEAD),
     _Ban("_posixsubprocess", "fork_exec", _PROCESS_WHY, _PROCESS_INSTEAD, _show_process),
     _Ban("posix", "kill killpg", _SIGNAL_WHY,
-         'world.host("worker").kill()  # or stop(), crash()'),
+         "task.cancel()  # to end a part of the program"),
     _Ban("posix", "_exit abort", "it ends the test runner, not only the simulated process",
-         'world.host("worker").kill()'),
+         "raise SystemExit  # ends the run"),
     _Ban("_signal", "signal raise_signal siginterrupt", _SIGNAL_WHY, _SIGNAL_INSTEAD, _show_signal),
     _Ban("_signal", "setitimer alarm pthread_kill pidfd_send_signal set_wakeup_fd pthread_sigmask",
          _SIGNAL_WHY, _SIGNAL_INSTEAD),
@@ -200,9 +200,9 @@ _BANS: Final = (
     _Ban("select", "select poll", _WAIT_WHY, _STREAM),
     _Ban("_socket", "socketpair", _SOCKET_WHY, _STREAM),
     _Ban("_socket", "getaddrinfo gethostbyname gethostbyname_ex gethostbyaddr getnameinfo",
-         _NAMES_WHY, "await loop.getaddrinfo(host, port)  # the simulated network", _show_two),
+         _NAMES_WHY, '"127.0.0.1"  # an address; simulated names come later', _show_two),
     _Ban("time", "clock_settime clock_settime_ns", "it sets the clock of the real machine",
-         'world.host("worker").clock.skew(seconds)'),
+         "world.clock.set_time(epoch_s)  # or world.clock.skew(seconds)"),
 )  # fmt: skip
 
 _PUBLIC_NAMES: Final = {"posix": "os", "_signal": "signal", "_socket": "socket"}

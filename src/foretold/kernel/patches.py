@@ -127,7 +127,7 @@ class Patches:
         if self._computer is not None:
             raise ForetoldError(
                 "a run is already active in this process: end it first. Simulations do not nest;"
-                " start another host in the same world instead: world.host(name).start(main)"
+                " use the world that is there (foretold.current_world())"
             )
         self._adopt_ssl()
         hashes.begin_run()

@@ -104,7 +104,7 @@ class Trial:
             result = self._call(world)
             if inspect.iscoroutine(result):
                 # Not left to the caller: what pytest.skip() raises in a coroutine comes out here.
-                loop = world.host.loop
+                loop = world.home.loop
                 task = loop.create_task(result, name=result.__name__)
                 result = loop.run_until_complete(task)
         except about_test() as raised:

@@ -32,7 +32,7 @@ def _note(world: World, call: str, label: str | None, value: object) -> None:
     text = f"{call} {label or ''} = {encode(value)}"
     world.trace.note(text)
     if world.trace.detail:
-        world.host.kernel.keep("chose", f"{label or call} = {value!r}", None)
+        world.home.kernel.keep("chose", f"{label or call} = {value!r}", None)
 
 
 def choose(options: Sequence[T], label: str | None = None) -> T:

@@ -155,7 +155,7 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
     """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
     with _inside(world):
         value, error = _run_to_its_end(world, main)
-        kernel = world.host.kernel
+        kernel = world.home.kernel
         discarded = isinstance(error, RunDiscarded)
         return Run(
             value,
@@ -193,9 +193,9 @@ def _inside(world: World) -> Iterator[None]:
     """This thread lives in `world`, which is taken down at the end, whatever happens."""
     restart_numbers()
     former_policy = asyncio.get_event_loop_policy()
-    with _coroutines_watched(world), patches.active(world.host):
+    with _coroutines_watched(world), patches.active(world.home):
         enter(world)
-        asyncio.set_event_loop_policy(WorldPolicy(world.host.another_loop))
+        asyncio.set_event_loop_policy(WorldPolicy(world.home.another_loop))
         try:
             yield
         finally:
@@ -222,9 +222,9 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
         error = raised
     try:
         if not isinstance(error, ForetoldError):
-            _finish(world, world.host.loop)
+            _finish(world, world.home.loop)
         gc.collect()
-        _report_unseen(world.host.kernel)
+        _report_unseen(world.home.kernel)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
@@ -242,7 +242,7 @@ def _call(world: World, main: Callable[[World], Any]) -> Any:
     if not inspect.isawaitable(result):
         world.trace.note("main returned", encode(result))
         return result
-    loop = world.host.loop
+    loop = world.home.loop
     if not inspect.iscoroutine(result):
         result = _await(result)
     return loop.run_until_complete(loop.create_task(result, name=_name_of(main, result)))
@@ -348,7 +348,7 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 def _take_down(world: World) -> None:
     """End what did not end by itself, in a sealed world: nothing it does has an effect."""
     ended = 0
-    for loop in world.host.loops:
+    for loop in world.home.loops:
         for task in sorted(asyncio.all_tasks(loop), key=hash):
             ended += 1
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already

@@ -46,7 +46,8 @@ class World:
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self._calm_depth = 0
-        self.host = self._make_host(DEFAULT_HOST)
+        self.home = self._make_host(DEFAULT_HOST)
+        """The host that the test itself runs on."""
 
     def _make_host(self, name: str) -> Host:
         settings = self.settings
@@ -68,12 +69,12 @@ class World:
     @property
     def clock(self) -> WorldClock:
         """The clock of the host that the test runs on."""
-        return self.host.clock
+        return self.home.clock
 
     @property
     def virtual_s(self) -> float:
         """How much virtual time has passed."""
-        return self.host.kernel.clock.elapsed_ns / 1e9
+        return self.home.kernel.clock.elapsed_ns / 1e9
 
     @property
     def choices(self) -> int:
@@ -81,22 +82,22 @@ class World:
         the tape or as plain randomness. Asked for while the run is active."""
         drawn = self.tape.draws
         by_program = sum(n for name, n in drawn.items() if not name.startswith(_OWN_STREAMS))
-        random = max(0, self.host.entropy_drawn - 1) + random_was_used()
-        left = any(not handle._cancelled for handle in self.host.loop._alarm_of.values())
-        return by_program + random + left + self.host.kernel.decisions
+        random = max(0, self.home.entropy_drawn - 1) + random_was_used()
+        left = any(not handle._cancelled for handle in self.home.loop._alarm_of.values())
+        return by_program + random + left + self.home.kernel.decisions
 
     def drive(self, seconds: float) -> None:
         """In a plain (not async) test: let virtual time pass."""
         self._not_inside_a_loop("drive", "await world.clock.advance(seconds)")
-        self.host.loop.run_until_complete(self.clock.advance(seconds))
+        self.home.loop.run_until_complete(self.clock.advance(seconds))
 
     def drive_until_idle(self) -> None:
         """In a plain test: let time pass until nothing is scheduled any more."""
         self._not_inside_a_loop("drive_until_idle", "await world.clock.run_until_idle()")
-        self.host.loop.run_until_complete(self.clock.run_until_idle())
+        self.home.loop.run_until_complete(self.clock.run_until_idle())
 
     def _not_inside_a_loop(self, method: str, instead: str) -> None:
-        if self.host.loop.is_running():
+        if self.home.loop.is_running():
             raise UsageError(
                 f"world.{method}() is for plain tests; in an async one write {instead}"
             )
@@ -121,7 +122,7 @@ class World:
         self.failures.append(error)
         self.trace.note("failed", type(error).__name__)
         if self.trace.detail:
-            self.host.kernel.keep("failed", str(error).split("\n")[0], None)
+            self.home.kernel.keep("failed", str(error).split("\n")[0], None)
 
     def note_background(self, context: dict[str, Any]) -> None:
         """asyncio reports something that nobody caught."""
