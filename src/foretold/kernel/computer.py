@@ -7,7 +7,8 @@ here, in a method of `Computer`. Whoever implements these few methods *is* the c
 
 from __future__ import annotations
 
-from typing import Final, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, Protocol
 
 
 class Computer(Protocol):
@@ -33,6 +34,9 @@ class Computer(Protocol):
 
     def node(self) -> int:
         """The 48-bit hardware address, for `uuid1`."""
+
+    def answer(self, call: str) -> Callable[..., Any] | None:
+        """Who answers a call that would leave the world, such as `socket.getaddrinfo`; or None."""
 
     def escaped(self, call: str, why: str, instead: str) -> NoReturn:
         """The program reached for the real world: record it, and raise `EscapedWorld`."""

@@ -26,6 +26,7 @@ import importlib
 import os
 import select
 import signal
+import socket
 import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Sequence
@@ -215,6 +216,9 @@ def _stop(original: Callable[..., Any], ban: _Ban) -> Callable[..., Any]:
     def stopped(*args: Any, **names: Any) -> Any:
         computer = _fenced_in()
         if computer is not None:
+            answer = computer.answer(name)
+            if answer is not None:
+                return answer(*args, **names)
             if name == "signal.signal" and _for_a_runner():
                 raise ValueError("no signal reaches a simulated computer")
             computer.escaped(ban.show(name, args), ban.why, ban.instead)
@@ -266,7 +270,21 @@ def _stop_selector(kind: type) -> Setting:
     return Setting(kind, "__init__", stopped)
 
 
+_socket_new: Final = _socket.socket.__new__
+
+
+def _simulated_socket_new(cls: type, *args: Any, **names: Any) -> Any:
+    """`socket.socket(…)`, under whatever name it was imported, gives a socket of the world."""
+    computer = _fenced_in()
+    if computer is not None and cls is socket.socket:
+        answer = computer.answer("socket.socket")
+        if answer is not None:
+            return answer()
+    return _socket_new(cls)
+
+
 def _socket_settings() -> Iterator[Setting]:
+    yield Setting(socket.socket, "__new__", staticmethod(_simulated_socket_new))
     yield Setting(_socket.socket, "__init__", _fenced_socket_init)
     for name in ("connect", "connect_ex", "bind"):
         yield _stop_method(name)

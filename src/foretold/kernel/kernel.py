@@ -13,7 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from foretold.errors import LimitExceeded, UsageError
 from foretold.kernel import real
@@ -42,6 +42,19 @@ class Limits:
     steps: int = 10_000_000
     virtual_s: float = 30 * 24 * 3600
     wall_s: float | None = 300
+
+
+class Outside(Protocol):
+    """The wire and the other hosts, as the loop that drives them sees them."""
+
+    def catch_up(self, loop: Any) -> None:
+        """Before an iteration: let happen what lies earlier, and see what has arrived."""
+
+    def wait(self, loop: Any) -> bool:
+        """Nothing is ready here: go on elsewhere until something is. False if nothing ever is."""
+
+    def deadlock(self, loop: Any) -> BaseException:
+        """The error for a world in which nothing can run any more."""
 
 
 class Kernel:
@@ -86,6 +99,8 @@ class Kernel:
         """Those who wait until nothing is scheduled at all, and until when they do."""
         self.failed: list[weakref.ref[asyncio.Task[Any]]] = []
         """Tasks that ended with an exception."""
+        self.outside: Outside | None = None
+        """What goes on elsewhere; None as long as there is no elsewhere."""
         self.crowded = False
         """Whether ever more than one callback was ready, as far as stock order had to look."""
         self.overlaps = 0

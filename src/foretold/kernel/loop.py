@@ -58,8 +58,8 @@ class WorldLoop(TimedLoop):
     _task_factory: Any
     _asyncgens: Any
 
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel)
+    def __init__(self, kernel: Kernel, **more: Any) -> None:
+        super().__init__(kernel, **more)
         self._asyncgens = OrderedWeakSet()
         self._foreign_actors: weakref.WeakKeyDictionary[Any, Actor] = weakref.WeakKeyDictionary()
         self._any_order = kernel.order == "any"
@@ -268,6 +268,8 @@ class WorldLoop(TimedLoop):
         crowded = False
         try:
             while True:
+                if kernel.outside is not None:
+                    kernel.outside.catch_up(self)
                 if clock.ns >= self._due_ns:
                     self._collect_due_timers()
                 if not ready and not self._stopping:
@@ -340,6 +342,8 @@ class WorldLoop(TimedLoop):
         callback: Any
         try:
             while True:
+                if kernel.outside is not None:
+                    kernel.outside.catch_up(self)
                 if clock.ns >= self._due_ns:
                     self._collect_due_timers()
                 if singles and len(ready) == 1 and not scheduler.size:

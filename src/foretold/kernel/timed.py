@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from foretold.errors import LimitExceeded
 from foretold.kernel.clock import NS
@@ -34,8 +34,8 @@ class TimedLoop(asyncio.BaseEventLoop):
     _closed: bool
     _timer_cancelled_count: int
 
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__()
+    def __init__(self, kernel: Kernel, **more: Any) -> None:
+        super().__init__(**more)
         self.kernel = kernel
         self._clock = kernel.clock
         self._alarms: list[int] = []
@@ -102,6 +102,7 @@ class TimedLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count
             or kernel.settlers
             or kernel.idlers
+            or kernel.outside is not None
             or when_ns > kernel.virtual_ns_max
             or (scheduler is not None and scheduler.size)
         ):
@@ -130,6 +131,8 @@ class TimedLoop(asyncio.BaseEventLoop):
             if self._wake_one(kernel.settlers):
                 return
         if kernel.scheduler is not None and kernel.scheduler.size and self._hold_too_long():
+            return
+        if kernel.outside is not None and kernel.outside.wait(self):
             return
         when_ns = self._due_ns
         if when_ns < NEVER_NS:
@@ -176,4 +179,6 @@ class TimedLoop(asyncio.BaseEventLoop):
             )
 
     def _deadlock(self) -> NoReturn:
+        if self.kernel.outside is not None:
+            raise self.kernel.outside.deadlock(self)
         raise deadlock_among(asyncio.all_tasks(self), self.kernel.host)

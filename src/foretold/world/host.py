@@ -7,12 +7,21 @@ randomness inside a run is answered here.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from foretold.errors import EscapedWorld
+from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.kernel import Kernel
-from foretold.kernel.loop import WorldLoop
+from foretold.tape import Stream
 from foretold.world.clock import WorldClock
+from foretold.world.hostloop import HostLoop
+from foretold.world.hosttask import HostTask
+from foretold.world.net.answers import answers_of
+from foretold.world.net.descriptors import Descriptors
+from foretold.world.net.stack import Stack
+from foretold.world.outside import NEVER
 
 if TYPE_CHECKING:
     from foretold.world.world import World
@@ -22,26 +31,45 @@ _NODE = 0x02_00_5E_00_00_00  # locally administered: no real card has it
 
 
 class Host:
-    """One computer of the world."""
+    """One computer of the world: a loop, a clock, addresses, a process that can die."""
 
     def __init__(self, world: World, name: str, kernel: Kernel) -> None:
         self.world = world
         self.name = name
         self.kernel = kernel
-        self.loop = WorldLoop(kernel)
+        self.descriptors = Descriptors()
+        self.signals: dict[int, Any] = {}
+        self.stack = world.network.add_host(name, kernel)
+        self.loop = HostLoop(self)
         self.loops = [self.loop]
         self.clock = WorldClock(self)
+        self.paused = False
+        self.main: Callable[..., Any] | None = None
         self._entropy = world.tape.stream("entropy", name)
         self.entropy_drawn = 0
         """How often the program asked for randomness. (The run's start asks once itself.)"""
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._mains: list[HostTask] = []
+        self._choices: Stream | None = None
+        self._answers = answers_of(self)
 
     def __repr__(self) -> str:
         return f"<host {self.name}>"
 
-    def another_loop(self) -> WorldLoop:
+    @property
+    def ip(self) -> str:
+        """The host's IPv4 address."""
+        return self.stack.ipv4
+
+    def network_choices(self) -> Stream:
+        """Choices of this host's kernel about what arrives first."""
+        if self._choices is None:
+            self._choices = self.world.tape.stream("net", self.name)
+        return self._choices
+
+    def another_loop(self) -> HostLoop:
         """A loop for whoever calls `asyncio.run` inside the run."""
-        loop = WorldLoop(self.kernel)
+        loop = HostLoop(self)
         self.loops.append(loop)
         return loop
 
@@ -49,6 +77,152 @@ class Host:
         """Keep a strong reference until the task has ended, as asyncio asks its users to."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    # --- its life ------------------------------------------------------------------------------------
+
+    def start(self, main: Any) -> HostTask:
+        """Run `main`, an async function or a coroutine, on this host. The result can be awaited.
+
+        The host lives on after its main has returned, until it is stopped. A main that raises
+        fails the run, unless the test awaits it.
+        """
+        if self.stack.dead:
+            raise UsageError(f"{self.name} has crashed: host.restart() starts it again")
+        if inspect.iscoroutine(main):
+            coro = main
+        elif callable(main):
+            self.main = main
+            coro = main()
+            if not inspect.iscoroutine(coro):
+                raise UsageError(f"host.start needs an async function, got {main!r}")
+        else:
+            raise UsageError(f"host.start needs an async function or a coroutine, got {main!r}")
+        self._wake()
+        task = self.loop.create_task(coro)
+        started = HostTask(self, task)
+        self._mains.append(started)
+        return started
+
+    def _wake(self) -> None:
+        """Something happens to this host now: its clock is not behind that."""
+        clock = self.kernel.clock
+        clock.ns = max(clock.ns, self.world.now_ns())
+
+    def next_ns(self) -> int:
+        """When this host next has something to do, in its own time."""
+        if self.paused or self.stack.dead:
+            return NEVER
+        earliest = NEVER
+        for loop in self.loops:
+            if loop.is_closed():
+                continue
+            scheduler = self.kernel.scheduler
+            if loop._ready or loop.selector.stirred or (scheduler is not None and scheduler.size):
+                return max(self.kernel.clock.ns, self.woken_ns)
+            alarm_ns = loop.next_alarm_ns()
+            if alarm_ns is not None:
+                earliest = min(earliest, alarm_ns)
+        return max(earliest, self.kernel.clock.ns) if earliest < NEVER else NEVER
+
+    woken_ns = 0
+
+    async def stop(self) -> None:
+        """End the process as SIGTERM does: its handler if it has one, else its mains are cancelled;
+        what is left is cancelled as `asyncio.run` would."""
+        self.signal(signal.SIGTERM)
+        for started in self._mains:
+            await started.ended()
+        for task in sorted(asyncio.all_tasks(self.loop), key=hash):
+            self._wake()
+            task.cancel()
+            await HostTask(self, task).ended()
+        self._end_process()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process."""
+        self._wake()
+        handler = self.signals.get(number)
+        if callable(handler):
+            self.loop.call_soon(handler, number, None)
+        else:
+            for started in self._mains:
+                started.task.cancel()
+
+    def kill(self) -> None:
+        """The process dies at once. Its kernel closes its sockets; nothing of it runs again."""
+        self.world.note_fault(f"kill {self.name}")
+        self._bury()
+        self.stack.close_all()
+
+    def crash(self) -> None:
+        """The power goes: no `finally` runs, no FIN is sent, peers see silence."""
+        self.world.note_fault(f"crash {self.name}")
+        self._bury()
+        self.stack.lose_power()
+
+    def restart(self, main: Any = None) -> HostTask:
+        """Start again after `kill`, `crash` or `stop`, with the same main or another."""
+        program = main if main is not None else self.main
+        if program is None:
+            raise UsageError(f"{self.name} has no main to restart with: restart(main=…)")
+        if not self.loop.is_closed() and self._mains:
+            self.kill()
+        if self.stack.dead:
+            self.stack.regain_power(self.world.now_ns())
+        self._wake()
+        self.signals.clear()
+        self.loop = HostLoop(self)
+        self.loops = [self.loop]
+        self._mains = []
+        return self.start(program)
+
+    def pause(self) -> None:
+        """Stand still, as under SIGSTOP; its kernel goes on."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self.paused = False
+        self._wake()
+
+    def _bury(self) -> None:
+        """What the process was doing is kept, unseen, until the run is over."""
+        self.world.keep_dead(self)
+        for started in self._mains:
+            started.died()
+        self._mains = []
+        self.loops = []
+
+    def _end_process(self) -> None:
+        self.world.keep_dead(self)
+        self.stack.close_all()
+        self.loops = []
+        self._mains = []
+
+    async def listening(self, port: int) -> None:
+        """Wait until somebody on this host listens on `port`."""
+        if self.stack.is_listening(port):
+            return
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[None] = loop.create_future()
+
+        def told(stack: Stack) -> None:
+            if stack is self.stack and stack.is_listening(port) and not found.done():
+                loop.call_soon(lambda: found.done() or found.set_result(None))
+
+        self.world.network.on_listening.append(told)
+        try:
+            await found
+        finally:
+            self.world.network.on_listening.remove(told)
+
+    def serve(self, app: Any, port: int = 8000, **config: Any) -> HostTask:
+        """Serve an ASGI application under uvicorn."""
+        import uvicorn
+
+        settings = {"host": "0.0.0.0", "port": port, "log_config": None, "lifespan": "auto"}
+        server = uvicorn.Server(uvicorn.Config(app, **{**settings, **config}))
+        return self.start(server.serve)
 
     # The Computer that the patched standard library asks
 
@@ -76,6 +250,9 @@ class Host:
 
     def node(self) -> int:
         return _NODE
+
+    def answer(self, call: str) -> Callable[..., Any] | None:
+        return self._answers.get(call)
 
     def escaped(self, call: str, why: str, instead: str) -> NoReturn:
         error = EscapedWorld(f"{call} would leave the simulated world.\n{why}\nInstead: {instead}")

@@ -223,6 +223,8 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
     try:
         if not isinstance(error, ForetoldError):
             _finish(world, world.home.loop)
+            for host in world.live_hosts():
+                world.home.loop.run_until_complete(host.stop())
         gc.collect()
         _report_unseen(world.home.kernel)
     except KeyboardInterrupt:
@@ -348,7 +350,7 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 def _take_down(world: World) -> None:
     """End what did not end by itself, in a sealed world: nothing it does has an effect."""
     ended = 0
-    for loop in world.home.loops:
+    for loop in world.all_loops():
         for task in sorted(asyncio.all_tasks(loop), key=hash):
             ended += 1
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already

@@ -11,6 +11,7 @@ from typing import Any
 
 from foretold.errors import BackgroundFailure, UsageError
 from foretold.kernel.clock import VirtualClock
+from foretold.kernel.computer import running
 from foretold.kernel.entropy_patches import random_was_used
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.waiting import place_of_task
@@ -18,6 +19,11 @@ from foretold.tape import Tape
 from foretold.trace import Trace
 from foretold.world.clock import WorldClock
 from foretold.world.host import Host
+from foretold.world.hosttask import HostTask
+from foretold.world.net.dns import Dns
+from foretold.world.net.network import Network
+from foretold.world.net.wire import Wire
+from foretold.world.outside import Outside
 from foretold.world.settings import Settings
 
 DEFAULT_HOST = "main"
@@ -46,8 +52,16 @@ class World:
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self._calm_depth = 0
+        self.wire = Wire()
+        self.network = Network(tape, trace, self.wire)
+        self.dns = Dns(self.network)
+        self.hosts: dict[str, Host] = {}
+        self.graves: list[Any] = []
         self.home = self._make_host(DEFAULT_HOST)
         """The host that the test itself runs on."""
+        self.hosts[DEFAULT_HOST] = self.home
+        self.outside = Outside(self.wire, self.home)
+        self.home.kernel.outside = self.outside
 
     def _make_host(self, name: str) -> Host:
         settings = self.settings
@@ -65,6 +79,56 @@ class World:
             on_background=self.note_background,
         )
         return Host(self, name, kernel)
+
+    def host(self, name: str) -> Host:
+        """The host of that name; it is made when it is first asked for."""
+        found = self.hosts.get(name)
+        if found is None:
+            if not isinstance(name, str) or not name:
+                raise UsageError(f"a host has a name, such as world.host('api'); got {name!r}")
+            found = self.hosts[name] = self._make_host(name)
+            found.kernel.clock.ns = self.now_ns()
+            self.outside.others.append(found)
+        return found
+
+    @property
+    def acting_host(self) -> Host:
+        """The host whose code is running."""
+        computer = running.get(get_ident())
+        return computer if isinstance(computer, Host) else self.home
+
+    def now_ns(self) -> int:
+        """The instant at which the acting host is."""
+        return self.acting_host.kernel.clock.ns
+
+    def live_hosts(self) -> list[Host]:
+        """The other hosts that are still running something."""
+        return [host for host in self.outside.others if host.loops and not host.stack.dead]
+
+    def all_loops(self) -> list[Any]:
+        """Every loop there ever was, of the living and the dead."""
+        return [*self.graves, *(loop for host in self.hosts.values() for loop in host.loops)]
+
+    def keep_dead(self, host: Host) -> None:
+        """Keep what a dead process was doing until the run is over."""
+        self.graves.extend(host.loops)
+
+    def main_failed(self, started: HostTask) -> None:
+        """A host's main raised and nobody awaits it."""
+        error = started.task.exception()
+        if error is not None:
+            error.add_note(f"foretold: raised by the main of host {started.host.name}")
+            self.fail(error)
+
+    def note_fault(self, text: str) -> None:
+        """A fault was injected: it stands in the trace and in the story."""
+        self.trace.note("fault", text)
+        if self.trace.detail:
+            self.home.kernel.keep("fault", text, None)
+
+    async def heal(self) -> None:
+        """Stop all faults, repair everything."""
+        self.network.heal()
 
     @property
     def clock(self) -> WorldClock:

@@ -1,0 +1,172 @@
+"""A loop with a network: asyncio's own selector loop on simulated sockets.
+
+Transports, servers, happy eyeballs, TLS, flow control and all `sock_*` methods are asyncio's own
+code, unmodified; only the selector, the sockets and the names under it are the world's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import unix_events
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from foretold.kernel.handles import StepHandle
+from foretold.kernel.loop import WorldLoop
+from foretold.kernel.timed import NEVER_NS
+from foretold.world.net.selector import READ, WRITE, WorldSelector
+
+if TYPE_CHECKING:
+    from foretold.world.host import Host
+
+_SENDFILE_BLOCK = 256 * 1024
+
+
+class IoHandle(StepHandle):
+    """The callback of a reader or writer. It is made ready once at a time, however often its
+    socket is found ready before it has run."""
+
+    __slots__ = ("queued", "real", "real_args")
+
+    def __init__(self, callback: Callable[..., object], args: Any, loop: HostLoop) -> None:
+        super().__init__(self._fire, (), loop, None)
+        self.real, self.real_args, self.queued = callback, args, False
+
+    def _fire(self) -> None:
+        self.queued = False
+        self.real(*self.real_args)
+
+
+class HostLoop(WorldLoop, unix_events._UnixSelectorEventLoop):  # type: ignore[misc]  # both are loops
+    """The loop of a host."""
+
+    _signal_handlers: dict[int, Any]
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.selector = WorldSelector(host.descriptors)
+        super().__init__(host.kernel, selector=self.selector)
+
+    # A simulated loop is woken by what happens in its world, not by writing to itself.
+
+    def _make_self_pipe(self) -> None:
+        pass
+
+    def _close_self_pipe(self) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> IoHandle:
+        return self._watch(fd, READ, IoHandle(callback, args, self))
+
+    def _add_writer(self, fd: Any, callback: Callable[..., object], *args: Any) -> IoHandle:
+        return self._watch(fd, WRITE, IoHandle(callback, args, self))
+
+    def _watch(self, fd: Any, event: int, handle: IoHandle) -> IoHandle:
+        self._check_closed()
+        key = self.selector.get_map().get(fd if isinstance(fd, int) else fd.fileno())
+        reader, writer = key.data if key is not None else (None, None)
+        former = reader if event == READ else writer
+        data = (handle, writer) if event == READ else (reader, handle)
+        if key is None:
+            self.selector.register(fd, event, data)
+        else:
+            self.selector.modify(fd, key.events | event, data)
+        if former is not None:
+            former.cancel()
+        return handle
+
+    # --- what arrives from outside ---------------------------------------------------------------
+
+    def next_alarm_ns(self) -> int | None:
+        """When the next alarm is due, or None."""
+        if self._timer_cancelled_count:
+            self._drop_cancelled_timers()
+        return self._due_ns if self._due_ns < NEVER_NS else None
+
+    def poll(self) -> None:
+        """Make ready who waits for a socket that is ready. In which order is the tape's choice."""
+        found = self.selector.poll()
+        if len(found) > 1:
+            found = self.host.network_choices().shuffle(found, "which socket first")
+        for key, mask in found:
+            reader, writer = key.data
+            for handle, event in ((reader, READ), (writer, WRITE)):
+                if mask & event and handle is not None and not handle.queued:
+                    handle.queued = True
+                    self._ready.append(handle)
+
+    def get_ready(self) -> bool:
+        """Move to the ready queue what is due at this host's time. False if there is nothing."""
+        if self.selector.stirred:
+            self.poll()
+        if self._due_ns <= self._clock.ns:
+            self._collect_due_timers()
+        scheduler = self.kernel.scheduler
+        return bool(self._ready) or (scheduler is not None and scheduler.size > 0)
+
+    # --- names -------------------------------------------------------------------------------------
+
+    async def getaddrinfo(  # type: ignore[override]  # asyncio's own signature is looser
+        self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
+    ) -> list[Any]:
+        dns = self.host.world.dns
+        if host is not None and not dns.is_ip(host):
+            await self._look_up()
+        return dns.getaddrinfo(self.host, host, port, family, type, proto, flags)
+
+    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
+        await self._look_up()
+        return self.host.world.dns.getnameinfo(sockaddr, flags)
+
+    async def _look_up(self) -> None:
+        """A look-up is at least a turn of the loop, as the executor's thread would be."""
+        seconds = self.host.world.dns.slow_s
+        await asyncio.sleep(seconds)
+
+    # --- signals -------------------------------------------------------------------------------------
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+        if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
+            raise TypeError("coroutines cannot be used with add_signal_handler()")
+        self._check_signal(sig)
+        self._check_closed()
+        self._signal_handlers[sig] = (callback, args)
+        self.host.signals[sig] = lambda number, frame: self.call_soon(callback, *args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        self._check_signal(sig)
+        if self._signal_handlers.pop(sig, None) is None:
+            return False
+        self.host.signals.pop(sig, None)
+        return True
+
+    # --- files through sockets -----------------------------------------------------------------------
+
+    async def _sock_sendfile_native(
+        self, sock: Any, file: Any, offset: int, count: int | None
+    ) -> int:
+        """As the kernel would: block by block, without a thread."""
+        sent = 0
+        if offset:
+            file.seek(offset)
+        while count is None or sent < count:
+            size = _SENDFILE_BLOCK if count is None else min(_SENDFILE_BLOCK, count - sent)
+            block = file.read(size)
+            if not block:
+                break
+            await self.sock_sendall(sock, block)
+            sent += len(block)
+        file.seek(offset + sent)
+        return sent
+
+    async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:
+        self.host.escaped(
+            "asyncio.create_subprocess_exec(…)",
+            "another process runs in real time, and its answers are not on the tape",
+            'world.host("worker").start(main)  # a process of the simulated world',
+        )
+
+

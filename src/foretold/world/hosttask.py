@@ -1,0 +1,66 @@
+"""A task on another host, as the test that started it holds it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foretold.world.host import Host
+
+
+class HostTask:
+    """What `host.start` gives. Awaiting it gives the main's result, or raises what it raised."""
+
+    def __init__(self, host: Host, task: asyncio.Task[Any]) -> None:
+        self.host = host
+        self.task = task
+        self.awaited = False
+        self._waiters: list[asyncio.Future[None]] = []
+        self._dead = False
+        task.add_done_callback(self._done)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        self.awaited = True
+        yield from self.ended().__await__()
+        if self._dead:
+            raise asyncio.CancelledError(f"{self.host.name} died")
+        return self.task.result()
+
+    def done(self) -> bool:
+        return self._dead or self.task.done()
+
+    def cancel(self) -> None:
+        """Ask the main to end."""
+        self.task.cancel()
+
+    async def ended(self) -> None:
+        """Wait until it has ended, however."""
+        if not self.done():
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def died(self) -> None:
+        """Its host is dead: it will never end by itself."""
+        self._dead = True
+        self._wake()
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and task.exception() is not None and not self._watched():
+            self.host.world.main_failed(self)
+        self._wake()
+
+    def _watched(self) -> bool:
+        return self.awaited or bool(self._waiters)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.get_loop().call_soon(_resolve, waiter)
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

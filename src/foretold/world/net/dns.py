@@ -1,0 +1,154 @@
+"""Names: each host is known by its own, and asks for others'.
+
+Faults that live here: a name that is not found for a while, and slow resolution. Never a name that
+resolves to the wrong host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foretold.world.host import Host
+    from foretold.world.net.network import Network
+
+SERVICES = {"http": 80, "https": 443, "ftp": 21, "ssh": 22, "smtp": 25, "domain": 53,
+            "postgresql": 5432, "redis": 6379}
+
+
+def not_known() -> socket.gaierror:
+    """What getaddrinfo raises for a name that nobody has."""
+    return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+class Dns:
+    """The name service of a world."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.aliases: dict[str, str] = {}
+        """Further names of hosts."""
+        self.missing: set[str] = set()
+        """Names that are not found, as a fault."""
+        self.slow_s = 0.0
+        """How long each look-up takes, as a fault."""
+
+    def addresses(self, host: Host, name: str | bytes | None, passive: bool) -> list[str]:
+        """All addresses of a name as `host` sees it, IPv4 last, as Linux prefers."""
+        if isinstance(name, bytes):
+            name = name.decode("idna")
+        if name is None:
+            return ["0.0.0.0", "::"] if passive else ["127.0.0.1", "::1"]
+        if is_ip(name):
+            return [name]
+        plain = name.rstrip(".").lower()
+        if plain in self.missing:
+            raise not_known()
+        if plain in ("localhost", "ip6-localhost", "localhost.localdomain"):
+            return ["127.0.0.1", "::1"]
+        plain = self.aliases.get(plain, plain)
+        stacks = {key.lower(): stack for key, stack in self._network.stacks.items()}
+        found = stacks.get(plain)
+        if found is None:
+            raise not_known()
+        return [found.ipv4, found.ipv6]
+
+    def is_ip(self, name: str | bytes) -> bool:
+        """Whether `name` needs no look-up."""
+        return is_ip(_text(name))
+
+    def numeric(self, host: Host, name: str | bytes, family: int) -> str:
+        """The address that `connect(("name", port))` uses."""
+        six = family == socket.AF_INET6
+        for address in self.addresses(host, name, passive=False):
+            if (":" in address) == six:
+                return address
+        raise socket.gaierror(socket.EAI_ADDRFAMILY, "Address family for hostname not supported")
+
+    def getaddrinfo(
+        self,
+        host: Host,
+        name: str | bytes | None,
+        port: str | bytes | int | None,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[tuple[Any, ...]]:
+        """As the C library answers."""
+        number = port_number(port)
+        if name is None and port is None:
+            raise not_known()
+        if flags & socket.AI_NUMERICHOST and name is not None and not is_ip(_text(name)):
+            raise not_known()
+        found = []
+        for address in self.addresses(host, name, bool(flags & socket.AI_PASSIVE)):
+            six = ":" in address
+            if family and family != (socket.AF_INET6 if six else socket.AF_INET):
+                continue
+            canonical = _text(name) if flags & socket.AI_CANONNAME and name else ""
+            for kind, protocol in _kinds(type, proto):
+                target = (address, number, 0, 0) if six else (address, number)
+                found.append(
+                    (socket.AF_INET6 if six else socket.AF_INET, kind, protocol, canonical, target)
+                )
+        if not found:
+            raise socket.gaierror(
+                socket.EAI_ADDRFAMILY, "Address family for hostname not supported"
+            )
+        return found
+
+    def getnameinfo(self, address: Any, flags: int) -> tuple[str, str]:
+        """The name behind an address."""
+        ip, port = address[0], address[1]
+        name = ip
+        if not flags & socket.NI_NUMERICHOST:
+            stack = self._network.by_ip.get(ip)
+            if stack is not None:
+                name = stack.name
+            elif ip in ("127.0.0.1", "::1"):
+                name = "localhost"
+            elif flags & socket.NI_NAMEREQD:
+                raise not_known()
+        service = str(port)
+        if not flags & socket.NI_NUMERICSERV:
+            service = next((s for s, number in SERVICES.items() if number == port), service)
+        return name, service
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode("idna") if isinstance(name, bytes) else name
+
+
+def is_ip(text: str) -> bool:
+    """Whether `text` is an address rather than a name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def port_number(port: str | bytes | int | None) -> int:
+    """A port given as a number, its digits, or the name of a service."""
+    if port is None:
+        return 0
+    if isinstance(port, int):
+        return port
+    text = port.decode() if isinstance(port, bytes) else port
+    if text.isdigit():
+        return int(text)
+    if text in SERVICES:
+        return SERVICES[text]
+    raise socket.gaierror(socket.EAI_SERVICE, "Servname not supported for ai_socktype")
+
+
+def _kinds(type: int, proto: int) -> list[tuple[socket.SocketKind, int]]:
+    known = [
+        (socket.SOCK_STREAM, socket.IPPROTO_TCP),
+        (socket.SOCK_DGRAM, socket.IPPROTO_UDP),
+        (socket.SOCK_RAW, 0),
+    ]
+    return [(k, p) for k, p in known if type in (0, k) and proto in (0, p)]

@@ -1,0 +1,322 @@
+"""The network of a world, and the verbs that a test has for it.
+
+Faults by hand: `partition` and `repair`, `hold` and `release`, `clog`, `slow`, `reset`, and the
+quality of a path: `latency`, `loss`, `duplication`, `bandwidth`, `buffers`. Each is something a
+real network does. Never: a connection that gets bytes it was not sent, or in another order.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from foretold.errors import UsageError
+from foretold.kernel.clock import to_ns
+from foretold.tape import Tape
+from foretold.trace import Trace
+from foretold.world.net.path import Path
+from foretold.world.net.stack import Listener, Stack
+from foretold.world.net.tcp import (
+    CONNECTING,
+    HEADER_BYTES,
+    SYN_GIVE_UP_NS,
+    TcpEnd,
+    os_error,
+)
+from foretold.world.net.udp import UdpEnd
+from foretold.world.net.wire import Wire
+
+if TYPE_CHECKING:
+    from foretold.kernel.kernel import Kernel
+
+LATENCY_S = (0.000_2, 0.002)
+LOOPBACK_S = (0.000_008, 0.000_040)
+SEND_BUFFER, RECEIVE_BUFFER = 212_992, 131_072
+UNREACHABLE_NS = 3_000_000_000
+"""How long Linux asks for the hardware address of a host that is not there."""
+SYN_RETRY_NS = 1_000_000_000
+
+HostName = Any
+"""A host, or its name."""
+
+
+class Network:
+    """All hosts' stacks and the paths between them."""
+
+    def __init__(self, tape: Tape, trace: Trace, wire: Wire) -> None:
+        self.tape = tape
+        self.trace = trace
+        self.wire = wire
+        self.stacks: dict[str, Stack] = {}
+        self.by_ip: dict[str, Stack] = {}
+        self.buffer_limits = (SEND_BUFFER, RECEIVE_BUFFER)
+        self.on_listening: list[Callable[[Stack], object]] = []
+        self.on_fault: Callable[[str], object] | None = None
+        self._paths: dict[tuple[str, str], Path] = {}
+        self._latency_ns = tuple(to_ns(s) for s in LATENCY_S)
+        self._loopback_ns = tuple(to_ns(s) for s in LOOPBACK_S)
+        self._connections = 0
+
+    def add_host(self, name: str, kernel: Kernel) -> Stack:
+        """A host joins the network."""
+        stack = Stack(self, name, len(self.stacks) + 1, kernel)
+        self.stacks[name] = self.by_ip[stack.ipv4] = self.by_ip[stack.ipv6] = stack
+        return stack
+
+    def path(self, source: Stack, target: Stack) -> Path:
+        """The way from one host to another, or to itself."""
+        key = (source.name, target.name)
+        found = self._paths.get(key)
+        if found is None:
+            low, high = self._loopback_ns if source is target else self._latency_ns
+            found = self._paths[key] = Path(low, high)
+        return found
+
+    def find(self, source: Stack, ip: str) -> Stack | None:
+        """The host that has this address, seen from `source`."""
+        return source if source.own(ip) else self.by_ip.get(ip)
+
+    # --- connecting ----------------------------------------------------------------------------------
+
+    def new_end(self, stack: Stack, side: str = "c") -> TcpEnd:
+        """A socket that can be connected."""
+        self._connections += 1
+        return TcpEnd(self, stack, self._connections, side)
+
+    def new_datagrams(self, stack: Stack) -> UdpEnd:
+        """A datagram socket."""
+        self._connections += 1
+        return UdpEnd(self, stack, self._connections)
+
+    def connect(self, end: TcpEnd, local: Any, remote: Any) -> None:
+        """Begin a handshake. It ends on the wire, well or badly."""
+        end.state = CONNECTING
+        end.local, end.remote = local, remote
+        end.stack.ends[id(end)] = end
+        target = self.find(end.stack, remote[0])
+        now_ns = end.stack.now_ns()
+        if target is None:
+            self.wire.at(now_ns + UNREACHABLE_NS, self._unreachable, end)
+            return
+        self._send_syn(end, target, now_ns, now_ns)
+
+    def _unreachable(self, end: TcpEnd) -> None:
+        if end.state == CONNECTING:
+            end._fail(errno.EHOSTUNREACH)
+
+    def _send_syn(self, end: TcpEnd, target: Stack, now_ns: int, first_ns: int) -> None:
+        if end.state != CONNECTING:
+            return
+        if now_ns - first_ns >= SYN_GIVE_UP_NS:
+            end._fail(errno.ETIMEDOUT)
+            return
+        path, stream = self.path(end.stack, target), end.choices()
+        waited = now_ns - first_ns
+        again_ns = now_ns + max(SYN_RETRY_NS, waited + SYN_RETRY_NS)
+        if not path.open or target.dead or (path.loss and stream.chance(path.loss, "SYN lost")):
+            self.wire.at(again_ns, self._send_syn, end, target, again_ns, first_ns)
+            return
+        when_ns = path.arrival_ns(now_ns, HEADER_BYTES, stream)
+        self.wire.at(when_ns, self._syn_arrives, end, target, first_ns)
+
+    def _syn_arrives(self, end: TcpEnd, target: Stack, first_ns: int) -> None:
+        now_ns = self.wire.now_ns
+        back = self.path(target, end.stack)
+        if end.state != CONNECTING:
+            return
+        if target.dead or not back.open:
+            self._send_syn(end, target, now_ns + SYN_RETRY_NS, first_ns)
+            return
+        listener = target.listener_for(*end.remote[:2], end)
+        if listener is None:
+            self.wire.at(back.arrival_ns(now_ns, HEADER_BYTES, end.choices()), end.reset_arrives)
+            return
+        if listener.full:  # Linux drops the SYN; the client tries again
+            again_ns = now_ns + SYN_RETRY_NS
+            self.wire.at(again_ns, self._send_syn, end, target, again_ns, first_ns)
+            return
+        self._answer_syn(end, target, listener)
+
+    def _answer_syn(self, end: TcpEnd, target: Stack, listener: Listener) -> None:
+        server = TcpEnd(self, target, end.number, "s")
+        server.local, server.remote = end.remote, end.local
+        target.ends[id(server)] = server
+        back = self.path(target, end.stack)
+        when_ns = back.arrival_ns(self.wire.now_ns, HEADER_BYTES, server.choices())
+        self.wire.at(when_ns, self._synack_arrives, end, server, listener)
+
+    def _synack_arrives(self, end: TcpEnd, server: TcpEnd, listener: Listener) -> None:
+        now_ns = self.wire.now_ns
+        there = self.path(end.stack, server.stack)
+        if end.state != CONNECTING or end.stack.dead:
+            server.vanish()
+            return
+        server.open(end, now_ns)
+        end.open(server, now_ns)
+        self.trace.note("net", end.stack.name, f"{end.number}", "connected", str(end.remote))
+        if there.open:
+            when_ns = there.arrival_ns(now_ns, HEADER_BYTES, end.choices())
+            self.wire.at(when_ns, listener.offer, server)
+            end._last_arrival_ns = when_ns
+        else:
+            there.waiting.append(lambda when_ns: listener.offer(server))
+
+    def connect_unix(self, end: TcpEnd, stack: Stack, path: str) -> None:
+        """Unix sockets connect at once or not at all."""
+        listener = stack.unix_listeners.get(path)
+        if listener is None:
+            raise os_error(errno.ECONNREFUSED if path in stack.unix_paths else errno.ENOENT)
+        if listener.full:
+            raise os_error(errno.EAGAIN)
+        server = TcpEnd(self, stack, end.number, "s")
+        server.local, server.remote = path, ""
+        end.local, end.remote = "", path
+        self.join(end, server)
+        listener.offer(server)
+
+    def join(self, one: TcpEnd, other: TcpEnd) -> None:
+        """Two ends on one host that are connected from the start."""
+        now_ns = one.stack.now_ns()
+        for end, peer in ((one, other), (other, one)):
+            end.stack.ends[id(end)] = end
+            end.open(peer, now_ns)
+
+    def listening_changed(self, stack: Stack) -> None:
+        """Somebody began to listen."""
+        for told in list(self.on_listening):
+            told(stack)
+
+    # --- the verbs -----------------------------------------------------------------------------------
+
+    def _stack(self, host: HostName) -> Stack:
+        name = host if isinstance(host, str) else getattr(host, "name", host)
+        if name not in self.stacks:
+            known = ", ".join(self.stacks)
+            raise UsageError(f"there is no host {name!r} in this world; there are {known}")
+        return self.stacks[name]
+
+    def _between(self, between: tuple[HostName, HostName] | None) -> Iterator[Path]:
+        if between is None:
+            for key, path in self._paths.items():
+                if key[0] != key[1]:
+                    yield path
+            return
+        one, other = map(self._stack, between)
+        yield self.path(one, other)
+        yield self.path(other, one)
+
+    def _both(self, a: HostName, b: HostName, *, one_way: bool = False) -> list[Path]:
+        one, other = self._stack(a), self._stack(b)
+        paths = [self.path(one, other)]
+        return paths if one_way else [*paths, self.path(other, one)]
+
+    def _note(self, text: str) -> None:
+        self.trace.note("fault", text)
+        if self.on_fault is not None:
+            self.on_fault(text)
+
+    def latency(
+        self, low_s: float, high_s: float, between: tuple[HostName, HostName] | None = None
+    ) -> None:
+        """How long messages take; for all paths between hosts, or for one pair."""
+        if not 0 < low_s <= high_s:
+            raise UsageError(f"latency({low_s}, {high_s}): 0 < low_s <= high_s is needed")
+        for path in self._between(between):
+            path.low_ns, path.high_ns = to_ns(low_s), to_ns(high_s)
+        if between is None:
+            self._latency_ns = (to_ns(low_s), to_ns(high_s))
+            self._loopback_ns = (to_ns(low_s), to_ns(high_s)) if len(self.stacks) == 1 else (
+                self._loopback_ns
+            )
+            for (a, b), path in self._paths.items():
+                if a == b and len(self.stacks) == 1:
+                    path.low_ns, path.high_ns = self._loopback_ns
+
+    def loss(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
+        """Which part of all packets is lost. TCP sends them again, UDP does not."""
+        if not 0 <= p < 1:
+            raise UsageError(f"loss({p}): a probability from 0 to below 1 is needed")
+        for path in self._between(between):
+            path.loss = p
+
+    def bandwidth(
+        self, bytes_per_s: float | None, between: tuple[HostName, HostName] | None = None
+    ) -> None:
+        """How many bytes pass in a second, in each direction; None for no limit."""
+        if bytes_per_s is not None and not bytes_per_s > 0:
+            raise UsageError(f"bandwidth({bytes_per_s}): it must be above 0, or None")
+        for path in self._between(between):
+            path.bytes_per_s = bytes_per_s
+
+    def buffers(self, send: int, receive: int) -> None:
+        """The socket buffers of connections made from now on, in bytes."""
+        if send < 1 or receive < 1:
+            raise UsageError(f"buffers({send}, {receive}): both must be at least 1")
+        self.buffer_limits = (send, receive)
+
+    def partition(self, a: HostName, b: HostName, *, one_way: bool = False) -> None:
+        """Cut the path: nothing passes from a to b (and back), and nobody is told."""
+        for path in self._both(a, b, one_way=one_way):
+            path.cut = True
+        self._note(f"partition {self._stack(a).name} {'->' if one_way else '<->'} "
+                   f"{self._stack(b).name}")
+
+    def repair(self, a: HostName, b: HostName) -> None:
+        """Mend a partition; TCP gets through again with its next retransmission."""
+        for path in self._both(a, b):
+            path.cut = False
+            self._resume(path)
+        self._note(f"repair {self._stack(a).name} <-> {self._stack(b).name}")
+
+    def hold(self, a: HostName, b: HostName) -> None:
+        """Keep back what is sent between two hosts until `release`."""
+        for path in self._both(a, b):
+            path.held = True
+        self._note(f"hold {self._stack(a).name} <-> {self._stack(b).name}")
+
+    def release(self, a: HostName, b: HostName) -> None:
+        """Let go what was held, in its order."""
+        for path in self._both(a, b):
+            path.held = False
+            self._resume(path)
+        self._note(f"release {self._stack(a).name} <-> {self._stack(b).name}")
+
+    def clog(self, a: HostName, b: HostName, seconds: float) -> None:
+        """Nothing passes between two hosts for a while; then everything does."""
+        until = self._now_ns() + to_ns(seconds)
+        for path in self._both(a, b):
+            path.clogged_until_ns = max(path.clogged_until_ns, until)
+        self._note(f"clog {self._stack(a).name} <-> {self._stack(b).name} for {seconds:g} s")
+
+    def slow(self, a: HostName, b: HostName, factor: float) -> None:
+        """Multiply the latency between two hosts; 1 is normal again."""
+        if not factor > 0:
+            raise UsageError(f"slow(…, {factor}): the factor must be above 0")
+        for path in self._both(a, b):
+            path.factor = factor
+        self._note(f"slow {self._stack(a).name} <-> {self._stack(b).name} by {factor:g}")
+
+    def reset(self, a: HostName, b: HostName) -> None:
+        """Break every connection between two hosts, as a firewall that lost its table does."""
+        one, other = self._stack(a), self._stack(b)
+        for end in list(one.ends.values()) + list(other.ends.values()):
+            if end.peer is not None and {end.stack, end.peer.stack} == {one, other}:
+                end.reset_arrives()
+        self._note(f"reset {one.name} <-> {other.name}")
+
+    def heal(self) -> None:
+        """Repair and release everything."""
+        for path in self._paths.values():
+            path.cut = path.held = False
+            path.clogged_until_ns, path.factor, path.loss = 0, 1.0, 0.0
+            self._resume(path)
+
+    def _resume(self, path: Path) -> None:
+        if path.open:
+            waiting, path.waiting = path.waiting, []
+            for again in waiting:
+                again(self._now_ns())
+
+    def _now_ns(self) -> int:
+        return max((s.now_ns() for s in self.stacks.values()), default=0)

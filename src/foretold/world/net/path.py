@@ -1,0 +1,62 @@
+"""A path: one direction between two hosts, and all that can be wrong with it.
+
+Which faults live here: delay with a rare slow tail, loss, duplication, limited bandwidth, a cut
+(nothing passes, nobody is told), a hold (what is sent waits), a clog (nothing passes for a while).
+Never here: bytes that change on the way or arrive out of order within one TCP connection; TCP's
+checksum and sequence numbers rule both out in production as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from foretold.tape import Stream
+
+LATENCY_STEPS = 1_024
+TAIL_STEPS = 12
+"""So many of the steps are the slow tail: about one message in a hundred."""
+TAIL_FACTOR = 8
+
+
+@dataclass(slots=True)
+class Path:
+    """From one host to another."""
+
+    low_ns: int
+    high_ns: int
+    loss: float = 0.0
+    duplication: float = 0.0
+    bytes_per_s: float | None = None
+    cut: bool = False
+    held: bool = False
+    clogged_until_ns: int = 0
+    factor: float = 1.0
+    waiting: list[Callable[[int], object]] = field(default_factory=list)
+    """What waits for a hold to end or a cut to be repaired; called with the instant."""
+    _busy_until_ns: int = 0
+
+    @property
+    def open(self) -> bool:
+        return not (self.cut or self.held)
+
+    def delay_ns(self, stream: Stream) -> int:
+        """How long a message takes, without its length. The calm choice is the shortest."""
+        drawn = stream.choose(LATENCY_STEPS, "latency")
+        body = LATENCY_STEPS - TAIL_STEPS
+        if drawn < body:
+            delay = self.low_ns + (self.high_ns - self.low_ns) * drawn // body
+        else:
+            delay = self.high_ns + (self.high_ns - self.low_ns) * TAIL_FACTOR * (
+                drawn - body + 1
+            ) // TAIL_STEPS
+        return delay if self.factor == 1.0 else int(delay * self.factor)
+
+    def arrival_ns(self, now_ns: int, size: int, stream: Stream) -> int:
+        """When something of `size` bytes, sent now, has arrived."""
+        start = now_ns if now_ns > self.clogged_until_ns else self.clogged_until_ns
+        if self.bytes_per_s is not None:
+            start = max(start, self._busy_until_ns)
+            start += int(size * 1e9 / self.bytes_per_s)
+            self._busy_until_ns = start
+        return start + self.delay_ns(stream)

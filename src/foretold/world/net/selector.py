@@ -1,0 +1,105 @@
+"""A selector over simulated sockets, as asyncio's selector loop wants one.
+
+Level-triggered like epoll: a descriptor that is ready is reported again at every poll until it is
+not. Only those that may be ready are looked at, so a thousand idle connections cost nothing.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Mapping
+from typing import Any
+
+from foretold.world.net.descriptors import Descriptors
+
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class WorldSelector(selectors.BaseSelector):
+    """Knows which registered sockets may be ready."""
+
+    def __init__(self, descriptors: Descriptors) -> None:
+        self._descriptors = descriptors
+        self._keys: dict[int, selectors.SelectorKey] = {}
+        self.stirred: dict[int, None] = {}
+        """Descriptors that may be ready, in the order in which they became so."""
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        fd = self._fd(fileobj)
+        if fd in self._keys:
+            raise KeyError(f"{fileobj!r} (FD {fd}) is already registered")
+        key = self._keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
+        self._descriptors.watch(fd, self)
+        self.stirred[fd] = None
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        fd = self._fd(fileobj)
+        key = self._keys.pop(fd, None)
+        if key is None:
+            raise KeyError(f"{fileobj!r} is not registered")
+        self._descriptors.unwatch(fd, self)
+        self.stirred.pop(fd, None)
+        return key
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        fd = self._fd(fileobj)
+        if fd not in self._keys:
+            raise KeyError(f"{fileobj!r} is not registered")
+        key = self._keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
+        self.stirred[fd] = None
+        return key
+
+    def stir(self, fd: int) -> None:
+        """A socket's state has changed."""
+        if fd in self._keys:
+            self.stirred[fd] = None
+
+    def poll(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """Which are ready now. Those that are not are forgotten until they stir again."""
+        found = []
+        for fd in list(self.stirred):
+            key = self._keys[fd]
+            sock = self._descriptors.socket(fd)
+            ready = 0
+            if sock is None:
+                ready = key.events  # closed under us: let the owner find out
+            else:
+                if key.events & READ and sock.readable():
+                    ready |= READ
+                if key.events & WRITE and sock.writable():
+                    ready |= WRITE
+            if ready:
+                found.append((key, ready))
+            else:
+                del self.stirred[fd]
+        return found
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return self.poll()
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._keys
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        try:
+            return self._keys[self._fd(fileobj)]
+        except KeyError:
+            raise KeyError(f"{fileobj!r} is not registered") from None
+
+    def close(self) -> None:
+        for fd in list(self._keys):
+            self._descriptors.unwatch(fd, self)
+        self._keys.clear()
+        self.stirred.clear()
+
+    def _fd(self, fileobj: Any) -> int:
+        if isinstance(fileobj, int):
+            return fileobj
+        fd = int(fileobj.fileno())
+        if fd < 0:
+            for key in self._keys.values():  # closed before it was unregistered
+                if key.fileobj is fileobj:
+                    return key.fd
+            raise ValueError(f"Invalid file descriptor: {fd}")
+        return fd

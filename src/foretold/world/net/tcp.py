@@ -1,0 +1,471 @@
+"""TCP as a program sees it through Linux: one `TcpEnd` per socket.
+
+Honest about: the handshake's round trip, segments that need not match writes, finite buffers on
+both sides that push back, half-close, resets where Linux sends one (data for a closed socket, a
+socket closed with unread data, no listener), silence where it does not (a dead host, a cut path),
+retransmission until the kernel gives up, keep-alive probes.
+Left out: congestion control, Nagle's algorithm, out-of-band data.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from foretold.tape import Stream
+from foretold.world.net.path import Path
+from foretold.world.net.wire import Timer
+
+if TYPE_CHECKING:
+    from foretold.world.net.network import Network
+    from foretold.world.net.stack import Stack
+
+S = 1_000_000_000
+RTO_NS_MIN = 200_000_000
+RTO_NS_MAX = 120 * S
+GIVE_UP_NS = 924_600_000_000
+"""How long Linux retransmits before ETIMEDOUT (tcp_retries2 = 15)."""
+SYN_GIVE_UP_NS = 127 * S
+"""tcp_syn_retries = 6: 1 + 2 + 4 + 8 + 16 + 32 + 64 seconds."""
+SEGMENT_BYTES = (65_483, 1_448, 16_384, 4_096, 536)
+"""The largest segment of a connection, drawn for each: with offload, over Ethernet, and odd ones."""
+HEADER_BYTES = 66
+
+CLOSED, CONNECTING, OPEN, DEAD = "closed", "connecting", "open", "dead"
+
+
+def os_error(number: int) -> OSError:
+    """The exception that Python raises for an errno."""
+    return OSError(number, os.strerror(number))
+
+
+class TcpEnd:
+    """One end of a connection, as the kernel of its host keeps it."""
+
+    def __init__(self, network: Network, stack: Stack, number: int, side: str) -> None:
+        self.network = network
+        self.stack = stack
+        self.number = number
+        self.side = side
+        self.state = CLOSED
+        self.local: Any = None
+        self.remote: Any = None
+        self.peer: TcpEnd | None = None
+        self.error = 0
+        """A pending errno, reported once."""
+        self.was_reset = False
+        self.on_change: Callable[[], object] | None = None
+        """Told whenever the socket may have become readable or writable."""
+        self.received: deque[bytes] = deque()
+        self.received_bytes = 0
+        self.eof_received = False
+        self.outgoing: deque[bytes] = deque()
+        """Accepted from the program, not yet on the wire."""
+        self.outgoing_bytes = 0
+        self.inflight_bytes = 0
+        """On the wire or in the peer's receive buffer as far as this side knows."""
+        self.fin_wanted = self.fin_sent = False
+        self.closed_by_program = False
+        self.send_limit, self.receive_limit = network.buffer_limits
+        self.keepalive_s: tuple[float, float, int] | None = None
+        self._unacknowledged: deque[tuple[int, int]] = deque()
+        self._unacknowledged_bytes = 0
+        self._last_arrival_ns = 0
+        self._last_heard_ns = 0
+        self._segment_bytes = SEGMENT_BYTES[0]
+        self._stream: Stream | None = None
+        self._give_up: Timer | None = None
+        self._wants_room = False
+        self._room_due_ns: int | None = None
+
+    # --- what the program asks -----------------------------------------------------------------
+
+    def readable(self) -> bool:
+        return bool(self.received_bytes or self.eof_received or self.error or self.was_reset)
+
+    def writable(self) -> bool:
+        if self.state == CONNECTING:
+            return False
+        if self.error or self.was_reset or self.state != OPEN:
+            return True
+        if self.room() > 0:
+            return True
+        self._want_room()
+        return False
+
+    def room(self) -> int:
+        """How many bytes the send buffer takes now."""
+        acknowledged = self._unacknowledged
+        if acknowledged:
+            now = self.stack.now_ns()
+            while acknowledged and acknowledged[0][0] <= now:
+                self._unacknowledged_bytes -= acknowledged.popleft()[1]
+        return self.send_limit - self.outgoing_bytes - self._unacknowledged_bytes
+
+    def _want_room(self) -> None:
+        self._wants_room = True
+        if self._unacknowledged:
+            self._tell_when_room(self._unacknowledged[0][0])
+
+    def _tell_when_room(self, when_ns: int) -> None:
+        if self._room_due_ns is None or when_ns < self._room_due_ns:
+            self._room_due_ns = when_ns
+            self.network.wire.at(when_ns, self._room_came, when_ns)
+
+    def _room_came(self, when_ns: int) -> None:
+        if self._room_due_ns == when_ns:
+            self._room_due_ns = None
+        if self._wants_room:
+            self._wants_room = False
+            self._changed()
+
+    def take_error(self) -> None:
+        """Raise the pending error, if there is one."""
+        if self.error:
+            number, self.error = self.error, 0
+            raise os_error(number)
+
+    def receive(self, size: int, *, peek: bool = False) -> bytes:
+        """What has arrived, at most `size` bytes; b"" at the end of the stream."""
+        if not self.received_bytes:
+            return self._nothing_to_receive()
+        if peek:
+            return b"".join(self.received)[:size]
+        received = self.received
+        chunk = received.popleft()
+        if len(chunk) > size:
+            received.appendleft(chunk[size:])
+            chunk = chunk[:size]
+        elif len(chunk) < size and received:
+            chunk = self._gather(chunk, size)
+        self.received_bytes -= len(chunk)
+        self._opened_window(len(chunk))
+        return chunk
+
+    def _gather(self, first: bytes, size: int) -> bytes:
+        parts, left = [first], size - len(first)
+        while left and self.received:
+            chunk = self.received.popleft()
+            if len(chunk) > left:
+                self.received.appendleft(chunk[left:])
+                chunk = chunk[:left]
+            parts.append(chunk)
+            left -= len(chunk)
+        return b"".join(parts)
+
+    def _nothing_to_receive(self) -> bytes:
+        if self.error:
+            self.take_error()
+        if self.eof_received or self.was_reset or self.state == DEAD:
+            return b""
+        if self.state != OPEN:
+            raise os_error(errno.ENOTCONN)
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def send(self, data: bytes | bytearray | memoryview) -> int:
+        """Take as much of `data` as there is room for; returns how much."""
+        if self.error:
+            self.take_error()
+        if self.was_reset or self.fin_wanted or self.state == DEAD:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        if self.state != OPEN:
+            number = errno.EAGAIN if self.state == CONNECTING else errno.ENOTCONN
+            raise os_error(number)
+        size = len(data)
+        if not size:
+            return 0
+        room = self.room()
+        if room <= 0:
+            self._want_room()
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        taken = bytes(data) if size <= room else bytes(memoryview(data)[:room])
+        self.outgoing.append(taken)
+        self.outgoing_bytes += len(taken)
+        self._transmit(self.stack.now_ns())
+        return len(taken)
+
+    def shutdown_write(self) -> None:
+        """No more will be sent; the peer reads the end of the stream after all data."""
+        if self.state != OPEN:
+            raise os_error(errno.ENOTCONN)
+        if not self.fin_wanted:
+            self.fin_wanted = True
+            self._transmit(self.stack.now_ns())
+
+    def close(self) -> None:
+        """The program, or the kernel after the process has died, closes the socket."""
+        if self.closed_by_program:
+            return
+        self.closed_by_program = True
+        self.on_change = None
+        if self.state == CONNECTING:
+            self._die()
+        elif self.state == OPEN:
+            if self.received_bytes:
+                self.abort()  # Linux resets a connection that is closed with unread data
+            else:
+                self.fin_wanted = True
+                self._transmit(self.stack.now_ns())
+
+    def abort(self) -> None:
+        """Reset the connection: the peer gets ECONNRESET."""
+        if self.state == OPEN:
+            self._send_control(self._peer().reset_arrives)
+        self._die()
+
+    # --- on the wire -----------------------------------------------------------------------------
+
+    def _peer(self) -> TcpEnd:
+        assert self.peer is not None, "an open connection has two ends"
+        return self.peer
+
+    def _path(self) -> Path:
+        return self.network.path(self.stack, self._peer().stack)
+
+    def choices(self) -> Stream:
+        """Where this end's choices come from: a stream of its own."""
+        if self._stream is None:
+            name = f"{self.stack.name}:{self.number}{self.side}"
+            self._stream = self.network.tape.stream("net", name)
+        return self._stream
+
+    def open(self, peer: TcpEnd, now_ns: int) -> None:
+        """The handshake is over for this end."""
+        self.peer = peer
+        self.state = OPEN
+        self._last_heard_ns = now_ns
+        self._segment_bytes = self.choices().pick(SEGMENT_BYTES, "largest segment")
+        self._arm_keepalive(now_ns)
+        self._changed()
+
+    def _transmit(self, now_ns: int) -> None:
+        """Put on the wire what the peer's window allows."""
+        peer = self._peer()
+        while self.outgoing_bytes:
+            window = peer.receive_limit - self.inflight_bytes
+            if window <= 0:
+                return
+            segment = self._cut_segment(min(window, self._segment_bytes))
+            self.inflight_bytes += len(segment)
+            self._send_segment(segment, now_ns)
+        if self.fin_wanted and not self.fin_sent:
+            self.fin_sent = True
+            self._send_control(peer.fin_arrives, now_ns)
+
+    def _cut_segment(self, size: int) -> bytes:
+        outgoing = self.outgoing
+        chunk = outgoing.popleft()
+        if len(chunk) > size:
+            outgoing.appendleft(chunk[size:])
+            chunk = chunk[:size]
+        elif len(chunk) < size and outgoing:
+            parts, left = [chunk], size - len(chunk)
+            while left and outgoing:
+                more = outgoing.popleft()
+                if len(more) > left:
+                    outgoing.appendleft(more[left:])
+                    more = more[:left]
+                parts.append(more)
+                left -= len(more)
+            chunk = b"".join(parts)
+        self.outgoing_bytes -= len(chunk)
+        return chunk
+
+    def _send_segment(self, segment: bytes, now_ns: int) -> None:
+        self._unacknowledged_bytes += len(segment)
+        self._send(now_ns, len(segment) + HEADER_BYTES, self._peer().segment_arrives, segment)
+
+    def _send_control(self, arrives: Callable[..., object], now_ns: int | None = None) -> None:
+        self._send(self.stack.now_ns() if now_ns is None else now_ns, HEADER_BYTES, arrives)
+
+    def _send(
+        self, now_ns: int, size: int, arrives: Callable[..., object], *content: Any
+    ) -> None:
+        """Reliably and in order: what is lost or cut off is sent again."""
+        path = self._path()
+        if not path.open:
+            self._send_when_open(path, now_ns, size, arrives, *content)
+            return
+        stream = self.choices()
+        lost_ns = self._retransmissions_ns(path, stream)
+        when_ns = path.arrival_ns(now_ns + lost_ns, size, stream)
+        if when_ns <= self._last_arrival_ns:
+            when_ns = self._last_arrival_ns + 1
+        self._last_arrival_ns = when_ns
+        self.network.wire.at(when_ns, self._arrive, now_ns, size, arrives, content)
+
+    def _retransmissions_ns(self, path: Path, stream: Stream) -> int:
+        if not path.loss:
+            return 0
+        lost_ns, timeout_ns = 0, RTO_NS_MIN
+        while lost_ns < GIVE_UP_NS and stream.chance(path.loss, "segment lost"):
+            lost_ns += timeout_ns
+            timeout_ns = min(2 * timeout_ns, RTO_NS_MAX)
+        return lost_ns
+
+    def _arrive(
+        self, sent_ns: int, size: int, arrives: Callable[..., object], content: tuple[Any, ...]
+    ) -> None:
+        """The segment reaches the other host, unless the path was cut meanwhile or it is dead."""
+        path = self._path()
+        if not path.open or self._peer().stack.dead:
+            self._send_when_open(path, sent_ns, size, arrives, *content)
+            return
+        self._called_off()
+        arrives(*content)
+
+    def _send_when_open(
+        self, path: Path, sent_ns: int, size: int, arrives: Callable[..., object], *content: Any
+    ) -> None:
+        if self._give_up is None:
+            self._give_up = self.network.wire.timer(sent_ns + GIVE_UP_NS, self._gave_up)
+
+        def again(now_ns: int) -> None:
+            if self.state == DEAD and not self.fin_wanted:
+                return
+            # The next retransmission comes after half of the time that was waited in vain.
+            waited = now_ns - sent_ns
+            delay = 0 if path.held else min(max(RTO_NS_MIN, waited // 2), RTO_NS_MAX)
+            self.network.wire.at(
+                now_ns + delay, self._send_again, size, arrives, content, now_ns + delay
+            )
+
+        peer = self._peer().stack
+        (peer.waiting if peer.dead else path.waiting).append(again)
+
+    def _send_again(
+        self, size: int, arrives: Callable[..., object], content: tuple[Any, ...], now_ns: int
+    ) -> None:
+        self._send(now_ns, size, arrives, *content)
+
+    def _called_off(self) -> None:
+        if self._give_up is not None:
+            self._give_up.called_off = True
+            self._give_up = None
+
+    def _gave_up(self) -> None:
+        self._give_up = None
+        self._fail(errno.ETIMEDOUT)
+
+    # --- what arrives from the other side --------------------------------------------------------
+
+    def segment_arrives(self, segment: bytes) -> None:
+        sender = self._peer()
+        now_ns = self.network.wire.now_ns
+        if self.state != OPEN or self.closed_by_program:
+            self._refuse(sender)
+            return
+        self._last_heard_ns = now_ns
+        self.received.append(segment)
+        self.received_bytes += len(segment)
+        sender.acknowledged(len(segment), self._answer_ns(now_ns))
+        self.stack.note(self, "received", segment)
+        self._changed()
+
+    def _answer_ns(self, now_ns: int) -> int:
+        """When an acknowledgement sent now is back at the peer."""
+        return now_ns + self.network.path(self.stack, self._peer().stack).low_ns
+
+    def acknowledged(self, size: int, when_ns: int) -> None:
+        self._unacknowledged.append((when_ns, size))
+        if self._wants_room:
+            self._tell_when_room(when_ns)
+
+    def _opened_window(self, size: int) -> None:
+        """The program has read: tell the peer that there is room again, if it waits for that."""
+        peer = self.peer
+        if peer is None:
+            return
+        if peer.outgoing_bytes:
+            when_ns = self._answer_ns(self.stack.now_ns())
+            self.network.wire.at(when_ns, peer.window_opens, size)
+        else:
+            peer.inflight_bytes -= size
+
+    def window_opens(self, size: int) -> None:
+        self.inflight_bytes -= size
+        if self.state == OPEN and not self.stack.dead:
+            self._transmit(self.network.wire.now_ns)
+
+    def fin_arrives(self) -> None:
+        if self.state != OPEN:
+            return
+        self.eof_received = True
+        self.stack.note(self, "end of stream", b"")
+        self._changed()
+
+    def reset_arrives(self) -> None:
+        if self.stack.dead or self.state not in (OPEN, CONNECTING):
+            return
+        self.stack.note(self, "reset", b"")
+        self._fail(errno.ECONNREFUSED if self.state == CONNECTING else errno.ECONNRESET)
+
+    def _refuse(self, sender: TcpEnd) -> None:
+        """Data for a socket that is closed: Linux answers with a reset."""
+        if sender.state == OPEN and self.network.path(self.stack, sender.stack).open:
+            self.network.wire.at(
+                self._answer_ns(self.network.wire.now_ns), sender.reset_arrives
+            )
+
+    def _fail(self, number: int) -> None:
+        if self.state == DEAD:
+            return
+        self._die()
+        self.error = number
+        self.was_reset = True
+        self._changed()
+
+    def _die(self) -> None:
+        self.state = DEAD
+        self._called_off()
+        self.outgoing.clear()
+        self.outgoing_bytes = 0
+
+    def vanish(self) -> None:
+        """The host has lost its power: nothing is sent, nobody is told."""
+        self.on_change = None
+        self.closed_by_program = True
+        self._die()
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
+
+    # --- keep-alive ------------------------------------------------------------------------------
+
+    def keep_alive(self, idle_s: float, interval_s: float, probes: int) -> None:
+        """SO_KEEPALIVE: ask a silent peer whether it is still there."""
+        self.keepalive_s = (idle_s, interval_s, probes)
+        if self.state == OPEN:
+            self._arm_keepalive(self.stack.now_ns())
+
+    def _arm_keepalive(self, now_ns: int) -> None:
+        if self.keepalive_s is not None:
+            due = now_ns + int(self.keepalive_s[0] * S)
+            self.network.wire.timer(due, self._probe, 0)
+
+    def _probe(self, unanswered: int) -> None:
+        if self.state != OPEN or self.keepalive_s is None or self.stack.dead:
+            return
+        idle_s, interval_s, probes = self.keepalive_s
+        now_ns = self.network.wire.now_ns
+        if now_ns - self._last_heard_ns < int(idle_s * S):
+            due = self._last_heard_ns + int(idle_s * S)
+            self.network.wire.timer(due, self._probe, 0)
+            return
+        peer = self._peer()
+        there, back = self._path(), self.network.path(peer.stack, self.stack)
+        if there.open and back.open and not peer.stack.dead:
+            if peer.state != OPEN:
+                self._fail(errno.ECONNRESET)
+                return
+            self._last_heard_ns = now_ns
+            self._arm_keepalive(now_ns)
+        elif unanswered >= probes:
+            self._fail(errno.ETIMEDOUT)
+        else:
+            due = now_ns + int(interval_s * S)
+            self.network.wire.timer(due, self._probe, unanswered + 1)

@@ -1,0 +1,61 @@
+"""The wire: what will happen at which instant, outside of every program.
+
+Segments arrive, acknowledgements return, kernels give up. These things happen in the order of
+virtual time whatever the hosts' programs are busy with.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+_heappush, _heappop = heapq.heappush, heapq.heappop
+
+
+class Timer:
+    """Something that will happen on the wire and can be called off."""
+
+    __slots__ = ("called_off",)
+
+    def __init__(self) -> None:
+        self.called_off = False
+
+
+class Wire:
+    """A queue of instants. Equal instants are taken in the order of their entry."""
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...], Timer | None]] = []
+        self.now_ns = 0
+        """The instant that is happening, for those called from `happen`."""
+        self._number = 0
+
+    def at(self, when_ns: int, callback: Callable[..., object], *args: Any) -> None:
+        """Call `callback(*args)` at that instant."""
+        self._number = number = self._number + 1
+        _heappush(self.queue, (when_ns, number, callback, args, None))
+
+    def timer(self, when_ns: int, callback: Callable[..., object], *args: Any) -> Timer:
+        """As `at`, for what is usually called off."""
+        self._number = number = self._number + 1
+        timer = Timer()
+        _heappush(self.queue, (when_ns, number, callback, args, timer))
+        return timer
+
+    def next_ns(self) -> int | None:
+        """When the next thing happens, or None if nothing will."""
+        queue = self.queue
+        while queue and queue[0][4] is not None and queue[0][4].called_off:
+            _heappop(queue)
+        return queue[0][0] if queue else None
+
+    def happen(self, until_ns: int) -> None:
+        """Let happen what is due by `until_ns`."""
+        queue = self.queue
+        while queue and queue[0][0] <= until_ns:
+            when_ns, _, callback, args, timer = _heappop(queue)
+            if timer is not None and timer.called_off:
+                continue
+            self.now_ns = when_ns
+            callback(*args)
