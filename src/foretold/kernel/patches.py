@@ -29,6 +29,7 @@ from foretold.errors import ForetoldError
 from foretold.kernel import clock_patches, entropy_patches, fence, hashes
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.swap import Changes, Swap
+from foretold.kernel.tls_patches import TlsRandom
 
 
 class Patches:
@@ -73,7 +74,7 @@ class Patches:
 
     def _adopt_ssl(self) -> None:
         if not self._ssl_done and "_ssl" in sys.modules:
-            self._changes.apply(*entropy_patches.ssl_swaps())
+            self._changes.apply(*entropy_patches.ssl_swaps(), TlsRandom())
             self._ssl_done = True
 
     @contextmanager

@@ -29,7 +29,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from types import BuiltinFunctionType, ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from foretold.errors import ForetoldError
 
@@ -401,15 +401,22 @@ class Setting:
         self._applied = False
 
 
+class Change(Protocol):
+    """Something that can be done to the process and undone."""
+
+    def apply(self) -> None: ...
+    def undo(self) -> None: ...
+
+
 class Changes:
     """Swaps and settings that are applied together, all or none, and undone in reverse order."""
 
     __slots__ = ("_applied",)
 
     def __init__(self) -> None:
-        self._applied: list[Swap | Setting] = []
+        self._applied: list[Change] = []
 
-    def apply(self, *changes: Swap | Setting) -> None:
+    def apply(self, *changes: Change) -> None:
         try:
             for change in changes:
                 change.apply()

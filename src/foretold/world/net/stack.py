@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from foretold.world.net.network import Network
     from foretold.world.net.udp import UdpEnd
 
+TLS_HANDSHAKE = b"\x16\x03"
 EPHEMERAL_FIRST, EPHEMERAL_LAST = 32_768, 60_999
 ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
@@ -81,9 +82,15 @@ class Stack:
         return self.kernel.clock.ns
 
     def note(self, end: TcpEnd, what: str, content: bytes) -> None:
-        """Put what crossed the seam into the trace."""
-        trace = self.kernel.trace
-        trace.note("net", self.name, f"{end.number}{end.side}", what, encode(content))
+        """Put what crossed the seam into the trace.
+
+        Of TLS the size alone: a server's session tickets are sealed with a key that was made when
+        its context was, before the run; what is inside was noted where it was plain.
+        """
+        if end.secret is None and content:
+            end.secret = content[:2] == TLS_HANDSHAKE
+        shown = f"<{len(content)} bytes of TLS>" if end.secret else encode(content)
+        self.kernel.trace.note("net", self.name, f"{end.number}{end.side}", what, shown)
 
     # --- addresses ---------------------------------------------------------------------------------
 

@@ -57,6 +57,8 @@ class TcpEnd:
         self.error = 0
         """A pending errno, reported once."""
         self.was_reset = False
+        self.secret: bool | None = None
+        """Whether what arrives is TLS; None as long as nothing has."""
         self.on_change: Callable[[], object] | None = None
         """Told whenever the socket may have become readable or writable."""
         self.received: deque[bytes] = deque()

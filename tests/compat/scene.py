@@ -1,0 +1,44 @@
+"""What the tests of real libraries share: how often a scenario is run, and where all of them are.
+
+A scenario is an async function of the world that uses a library as its users do and asserts what
+comes of it. Each is run on many tapes here; `test_processes.py` runs all of them in fresh processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import pytest
+
+import foretold
+
+Scenario = Callable[[foretold.World], Awaitable[Any]]
+
+ORDERS = ("asyncio", "any")
+SEEDS = 50
+SCENARIOS: dict[str, Scenario] = {}
+"""All scenarios of the modules that were imported so far."""
+
+
+def scenario(main: Scenario) -> Scenario:
+    """Enter a scenario, by the name of its module and its own."""
+    module = main.__module__.rpartition(".")[2].removeprefix("test_")
+    SCENARIOS[f"{module}.{main.__name__}"] = main
+    return main
+
+
+def for_each(*mains: Scenario) -> pytest.MarkDecorator:
+    """Run a test once for each of these scenarios, named after them."""
+    return pytest.mark.parametrize("main", mains, ids=[main.__name__ for main in mains])
+
+
+def check(main: Scenario, seeds: Iterable[int] = range(SEEDS)) -> None:
+    """The scenario's assertions hold on all these tapes, in both orders."""
+    for seed in seeds:
+        for order in ORDERS:
+            try:
+                foretold.run(main, seed=seed, order=order)
+            except BaseException as error:
+                error.add_note(f"{main.__name__}, seed {seed}, order {order!r}")
+                raise
