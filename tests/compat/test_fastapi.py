@@ -199,6 +199,7 @@ async def shutdown_of(service: Service) -> None:
         await asyncio.sleep(0.1)
         await service.stop()
         assert (await request).json() == {"number": 3}
+        await asyncio.sleep(0.1)  # until the client has seen that its connection was closed
         with pytest.raises(httpx.ConnectError):
             await client.get("/peer")
 

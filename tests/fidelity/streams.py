@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
+UNIX_PREFIX = "foretold-fidelity-"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -439,16 +440,19 @@ async def a_cancelled_connect() -> Any:
         return [name_of(r) for r in results if isinstance(r, BaseException)], set(seen) <= {b""}
 
 
+def unix_path(name: str) -> str:
+    """A path that no other program uses. The real arm's are removed when it has ended."""
+    return os.path.join(tempfile.gettempdir(), f"{UNIX_PREFIX}{name}")
+
+
 async def unix_streams() -> Any:
-    """Unix sockets: names, absence, refusal after close without unlink, and use again."""
-    folder = tempfile.gettempdir()
-    path = os.path.join(folder, f"foretold-{os.getpid()}.sock")
+    """Unix sockets: absence, an echo, and the names of both ends."""
+    path = unix_path("echo")
     seen: list[Any] = []
-    for _ in range(1):
-        try:
-            await asyncio.open_unix_connection(path)
-        except OSError as error:
-            seen.append(name_of(error))
+    try:
+        await asyncio.open_unix_connection(path)
+    except OSError as error:
+        seen.append((name_of(error), error.args[1]))
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append((writer.get_extra_info("peername"), writer.get_extra_info("sockname") == path))
@@ -463,6 +467,32 @@ async def unix_streams() -> Any:
     writer.close()
     server.close()
     await server.wait_closed()
+    return seen
+
+
+async def unix_left_behind() -> Any:
+    """A unix socket closed without unlink: its path refuses, and cannot be bound again."""
+    path = unix_path("left")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    seen: list[Any] = []
+
+    def attempt(action: Callable[[socket.socket], object]) -> None:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.setblocking(False)
+        try:
+            action(sock)
+            seen.append("ok")
+        except OSError as error:
+            seen.append(name_of(error))
+        sock.close()
+
+    attempt(lambda sock: sock.connect(path))
+    listener.listen()
+    attempt(lambda sock: sock.connect(path))
+    listener.close()
+    attempt(lambda sock: sock.connect(path))
+    attempt(lambda sock: sock.bind(path))
     return seen
 
 

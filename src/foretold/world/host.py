@@ -17,7 +17,8 @@ from foretold.kernel.kernel import Kernel
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.hostloop import HostLoop
-from foretold.world.hosttask import HostTask
+from foretold.world.hosttask import HostTask, resolve
+from foretold.world.modules import OwnModules
 from foretold.world.net.answers import answers_of
 from foretold.world.net.descriptors import Descriptors
 from foretold.world.net.stack import Stack
@@ -44,7 +45,8 @@ class Host:
         self.loops = [self.loop]
         self.clock = WorldClock(self)
         self.paused = False
-        self.main: Callable[..., Any] | None = None
+        self.main: Callable[..., Any] | str | None = None
+        self.modules = OwnModules(())
         self._entropy = world.tape.stream("entropy", name)
         self.entropy_drawn = 0
         """How often the program asked for randomness. (The run's start asks once itself.)"""
@@ -81,18 +83,22 @@ class Host:
     # --- its life ------------------------------------------------------------------------------------
 
     def start(self, main: Any) -> HostTask:
-        """Run `main`, an async function or a coroutine, on this host. The result can be awaited.
+        """Run `main` on this host: an async function, its name ("module:function") or a coroutine.
+        The result can be awaited.
 
         The host lives on after its main has returned, until it is stopped. A main that raises
         fails the run, unless the test awaits it.
         """
         if self.stack.dead:
             raise UsageError(f"{self.name} has crashed: host.restart() starts it again")
+        if isinstance(main, str):
+            self.main, main = main, self.modules.find(main)
         if inspect.iscoroutine(main):
             coro = main
         elif callable(main):
-            self.main = main
-            coro = main()
+            self.main = self.main if isinstance(self.main, str) else main
+            with self.modules.in_place():
+                coro = main()
             if not inspect.iscoroutine(coro):
                 raise UsageError(f"host.start needs an async function, got {main!r}")
         else:
@@ -171,6 +177,7 @@ class Host:
             self.stack.regain_power(self.world.now_ns())
         self._wake()
         self.signals.clear()
+        self.modules.forget()
         self.loop = HostLoop(self)
         self.loops = [self.loop]
         self._mains = []
@@ -208,7 +215,7 @@ class Host:
 
         def told(stack: Stack) -> None:
             if stack is self.stack and stack.is_listening(port) and not found.done():
-                loop.call_soon(lambda: found.done() or found.set_result(None))
+                loop.call_soon(resolve, found)
 
         self.world.network.on_listening.append(told)
         try:
@@ -220,6 +227,8 @@ class Host:
         """Serve an ASGI application under uvicorn."""
         import uvicorn
 
+        if isinstance(app, str):
+            app = self.modules.find(app)
         settings = {"host": "0.0.0.0", "port": port, "log_config": None, "lifespan": "auto"}
         server = uvicorn.Server(uvicorn.Config(app, **{**settings, **config}))
         return self.start(server.serve)

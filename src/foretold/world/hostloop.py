@@ -37,10 +37,15 @@ class IoHandle(StepHandle):
         self.real(*self.real_args)
 
 
-class HostLoop(WorldLoop, unix_events._UnixSelectorEventLoop):  # type: ignore[misc]  # both are loops
+_selector_loop: Any = unix_events._UnixSelectorEventLoop  # typeshed omits what we borrow from it
+
+
+class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
     """The loop of a host."""
 
     _signal_handlers: dict[int, Any]
+    _check_closed: Callable[[], None]
+    _check_signal: Callable[[int], None]
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -109,7 +114,7 @@ class HostLoop(WorldLoop, unix_events._UnixSelectorEventLoop):  # type: ignore[m
 
     # --- names -------------------------------------------------------------------------------------
 
-    async def getaddrinfo(  # type: ignore[override]  # asyncio's own signature is looser
+    async def getaddrinfo(
         self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
     ) -> list[Any]:
         dns = self.host.world.dns
@@ -128,8 +133,11 @@ class HostLoop(WorldLoop, unix_events._UnixSelectorEventLoop):  # type: ignore[m
 
     # --- signals -------------------------------------------------------------------------------------
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
-        if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
+    def add_signal_handler(  # type: ignore[override]  # typeshed wants a TypeVarTuple
+        self, sig: int, callback: Callable[..., Any], *args: Any
+    ) -> None:
+        given: Any = callback
+        if asyncio.iscoroutine(given) or asyncio.iscoroutinefunction(given):
             raise TypeError("coroutines cannot be used with add_signal_handler()")
         self._check_signal(sig)
         self._check_closed()

@@ -58,9 +58,10 @@ class HostTask:
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            waiter.get_loop().call_soon(_resolve, waiter)
+            waiter.get_loop().call_soon(resolve, waiter)
 
 
-def _resolve(waiter: asyncio.Future[None]) -> None:
+def resolve(waiter: asyncio.Future[None]) -> None:
+    """Let the waiter go on, unless somebody else has."""
     if not waiter.done():
         waiter.set_result(None)

@@ -106,13 +106,15 @@ class Outside:
         former_computer = running.get(ident)
         former_hooks = sys.get_asyncgen_hooks()
         try:
-            for loop in host.loops:
-                if loop.is_closed() or not loop.get_ready():
-                    continue
-                _set_running_loop(loop)
-                running[ident] = host
-                sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
-                loop._run_once()
+            running[ident] = host
+            with host.modules.in_place():
+                for loop in host.loops:
+                    if loop.is_closed() or not loop.get_ready():
+                        continue
+                    _set_running_loop(loop)
+                    hooks = (loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
+                    sys.set_asyncgen_hooks(*hooks)
+                    loop._run_once()
         finally:
             _set_running_loop(former_loop)
             sys.set_asyncgen_hooks(*former_hooks)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foretold.errors import BackgroundFailure, ForetoldError, RunDiscarded, UsageError
+from foretold.kernel.abandon import abandon
 from foretold.kernel.actors import restart_numbers
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.loop import WorldLoop
@@ -221,6 +222,7 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
     except BaseException as raised:
         error = raised
     try:
+        world.ending = True
         if not isinstance(error, ForetoldError):
             _finish(world, world.home.loop)
             for host in world.live_hosts():
@@ -347,9 +349,20 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     return found
 
 
+def _leave_lying(loop: WorldLoop) -> None:
+    """A process that was killed ends nothing: no `finally`, no `__aexit__`."""
+    for task in sorted(asyncio.all_tasks(loop), key=hash):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
+        abandon(task.get_coro())
+    for generator in loop._asyncgens:
+        abandon(generator)
+
+
 def _take_down(world: World) -> None:
     """End what did not end by itself, in a sealed world: nothing it does has an effect."""
     ended = 0
+    for loop in world.graves:
+        _leave_lying(loop)
     for loop in world.all_loops():
         for task in sorted(asyncio.all_tasks(loop), key=hash):
             ended += 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from _thread import get_ident
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from foretold.errors import BackgroundFailure, UsageError
@@ -20,6 +21,7 @@ from foretold.trace import Trace
 from foretold.world.clock import WorldClock
 from foretold.world.host import Host
 from foretold.world.hosttask import HostTask
+from foretold.world.modules import OwnModules
 from foretold.world.net.dns import Dns
 from foretold.world.net.network import Network
 from foretold.world.net.wire import Wire
@@ -51,6 +53,8 @@ class World:
         """What draws of one run have in common (`st.shared()`)."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
+        self.ending = False
+        """Main has returned; what is left is being cancelled."""
         self._calm_depth = 0
         self.wire = Wire()
         self.network = Network(tape, trace, self.wire)
@@ -80,15 +84,21 @@ class World:
         )
         return Host(self, name, kernel)
 
-    def host(self, name: str) -> Host:
-        """The host of that name; it is made when it is first asked for."""
+    def host(self, name: str, *, isolate: Sequence[str] = ()) -> Host:
+        """The host of that name; it is made when it is first asked for.
+
+        With `isolate=["myapp"]` it imports a copy of its own of these modules, so that two replicas
+        of one application share no globals. Name its program then: `host.start("myapp.run:main")`.
+        """
         found = self.hosts.get(name)
         if found is None:
-            if not isinstance(name, str) or not name:
+            if not name or type(name) is not str:
                 raise UsageError(f"a host has a name, such as world.host('api'); got {name!r}")
             found = self.hosts[name] = self._make_host(name)
             found.kernel.clock.ns = self.now_ns()
             self.outside.others.append(found)
+        if isolate:
+            found.modules = OwnModules(isolate)
         return found
 
     @property
@@ -192,6 +202,8 @@ class World:
         """asyncio reports something that nobody caught."""
         if self.sealed or len(self.background) >= FAILURES_MAX:
             return
+        if self.ending and isinstance(context.get("exception"), asyncio.CancelledError):
+            return  # asyncio.streams of 3.11 and 3.12 trips over its own handler being cancelled
         message = str(context.get("message") or "unhandled error in the event loop")
         message = _ADDRESS.sub("", message)  # asyncio names generators by their repr
         self.background.append(_background_error(context, message))

@@ -1,0 +1,63 @@
+"""Module state of a host's own: two replicas of one application do not share globals.
+
+Real hosts are processes; each has imported its own copy of the application. Hosts of a world share
+one process, so for the modules that a test names, each host gets its own copy: while the host runs,
+`sys.modules` holds its copies, and the others' are put away.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from foretold.errors import UsageError
+
+
+class OwnModules:
+    """One host's copies of the modules it does not share."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        for name in self._names:
+            if not isinstance(name, str) or not name or name.split(".")[0] == "foretold":
+                raise UsageError(f'isolate names modules of the application, such as ["myapp"]; '
+                                 f"got {name!r}")
+        self._copies: dict[str, ModuleType] = {}
+
+    def _is_own(self, module: str) -> bool:
+        return any(module == name or module.startswith(f"{name}.") for name in self._names)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, imports of these modules give this host's copies."""
+        if not self._names:
+            yield
+            return
+        others = {name: sys.modules.pop(name) for name in list(sys.modules) if self._is_own(name)}
+        sys.modules.update(self._copies)
+        try:
+            yield
+        finally:
+            self._copies = {
+                name: sys.modules.pop(name) for name in list(sys.modules) if self._is_own(name)
+            }
+            sys.modules.update(others)
+
+    def forget(self) -> None:
+        """The process is gone; the next one imports afresh."""
+        self._copies = {}
+
+    def find(self, target: str) -> Any:
+        """`module:name`, imported as this host imports it."""
+        module, colon, name = target.partition(":")
+        if not colon or not name:
+            raise UsageError(f'a program is named as "module:function"; got {target!r}')
+        with self.in_place():
+            found: Any = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+        return found
