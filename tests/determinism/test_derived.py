@@ -13,7 +13,7 @@ import random
 import pytest
 
 from foretold.kernel.schedulers import by_key
-from foretold.tape import CALLBACKS, ENDED, Hold, Schedule, Slow, Tape
+from foretold.tape import CALLBACKS, ENDED, Hold, Schedule, Setting, Slow, Tape
 from tests.determinism.programs import PROGRAMS, Program
 from tests.helpers import SOAK_FACTOR, again, outcome, run_of
 
@@ -37,7 +37,7 @@ def random_tape(generator: random.Random, names: list[str]) -> Tape:
     for _ in range(generator.randrange(4)):
         ns = generator.randrange(8_000_000)
         schedule.add(Slow("main", generator.choice(names), generator.randint(1, 6), ns))
-    settings = {"order": "any", "strategy": "random", "steps_max": STEPS_MAX}
+    settings: dict[str, Setting] = {"order": "any", "strategy": "random", "steps_max": STEPS_MAX}
     return Tape("derived", settings=settings, schedule=schedule)
 
 

@@ -41,8 +41,8 @@ def session() -> Iterator[None]:
         yield
     finally:
         _depth = 0
-        patches.remove()
         gc.collect()  # the last world, while all else is out of sight
+        patches.remove()  # after it: a collection makes the next session look at the whole heap
         gc.unfreeze()  # also what others froze: that only makes it collectable again
         if was_enabled:
             gc.enable()
