@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import gc
 import json
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,9 @@ from typing import Any
 # What a real service has imported: a large heap is what makes runs slow elsewhere.
 import aiohttp.web
 import fastapi
+import httpx
 import sqlalchemy.ext.asyncio
+import uvicorn
 
 import foretold
 from foretold.kernel.patches import patches
@@ -32,6 +35,10 @@ TIMER_TASKS, TIMER_SLEEPS = 1_000, 20
 RUNS = 1_000
 STEPS = 1_000_000
 ORDERS = ("asyncio", "any")
+ECHOES, ECHO_PORT = 4_000, 28_651
+REQUESTS, HTTP_PORT = 200, 28_652
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Made once: httpx would read all certificate authorities for every client."""
 
 
 def chains(width: int) -> Callable[[], Any]:
@@ -187,6 +194,76 @@ def measure_memory() -> dict[str, Any]:
     return {"memory_mb_per_million_steps": figure}
 
 
+def echo(clients: int) -> Callable[[], Any]:
+    """ECHOES lines sent and echoed over TCP, by so many clients."""
+
+    async def main() -> None:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while line := await reader.readline():
+                writer.write(line)
+            writer.close()
+
+        async def client() -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", ECHO_PORT)
+            for _ in range(ECHOES // clients):
+                writer.write(b"ping\n")
+                await reader.readline()
+            writer.close()
+            await writer.wait_closed()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", ECHO_PORT)
+        await asyncio.gather(*(client() for _ in range(clients)))
+        server.close()
+
+    return main
+
+
+APP = fastapi.FastAPI()
+
+
+@APP.get("/")
+async def hello() -> dict[str, str]:
+    """The least that a service does."""
+    return {"hello": "world"}
+
+
+async def requests() -> None:
+    """REQUESTS from httpx to uvicorn and FastAPI, one after the other."""
+    config = uvicorn.Config(APP, "127.0.0.1", HTTP_PORT, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server._serve())
+    while not server.started:
+        await asyncio.sleep(0.001)
+    async with httpx.AsyncClient(verify=NO_TLS) as client:
+        for _ in range(REQUESTS):
+            (await client.get(f"http://127.0.0.1:{HTTP_PORT}/")).raise_for_status()
+    server.should_exit = True
+    await serving
+
+
+def measure_network(rounds: int) -> dict[str, Any]:
+    """TCP round trips and HTTP requests per second, against stock asyncio on real loopback."""
+    figures: dict[str, Any] = {}
+    for clients in (1, 10):
+        main = echo(clients)
+        works = {"stock": lambda main=main: asyncio.run(main())}
+        works |= {
+            order: lambda main=main, order=order: foretold.run(main, order=order)
+            for order in ORDERS
+        }
+        rates = side_by_side(works, ECHOES, rounds)
+        for order in ORDERS:
+            figures[f"tcp_echo_{clients}_clients_{order}"] = row(
+                rates[order], rates["stock"], 0.6
+            )
+    works = {"stock": lambda: asyncio.run(requests())}
+    works |= {order: lambda order=order: foretold.run(requests, order=order) for order in ORDERS}
+    rates = side_by_side(works, REQUESTS, rounds)
+    for order in ORDERS:
+        figures[f"http_{order}"] = row(rates[order], rates["stock"], 1.0)
+    return figures
+
+
 def measure_clock() -> dict[str, Any]:
     """Nanoseconds for a read of the clock inside a run."""
     reads = 200_000
@@ -225,6 +302,7 @@ def main() -> None:
     figures |= measure_memory()  # first: memory that others have freed would hide growth
     figures |= measure_callbacks(options.rounds)
     figures |= measure_runs(options.rounds)
+    figures |= measure_network(options.rounds)
     figures |= measure_clock()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(figures, indent=2) + "\n")

@@ -36,9 +36,11 @@ from foretold.kernel.clock import Clock, ManualClock, SystemClock
 from foretold.pytest_support import ForetoldWarning, simulate
 from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
+from foretold.spec.buggify import buggify
 from foretold.spec.properties import always, reachable, sometimes
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
+from foretold.world import faults
 from foretold.world.run import Run, run
 from foretold.world.world import World, current_world
 
@@ -69,11 +71,13 @@ __all__ = [
     "__version__",
     "always",
     "between",
+    "buggify",
     "choose",
     "current_world",
     "draw",
     "enumerate_tapes",
     "explore",
+    "faults",
     "reachable",
     "replay",
     "run",

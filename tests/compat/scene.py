@@ -1,7 +1,8 @@
 """What the tests of real libraries share: how often a scenario is run, and where all of them are.
 
 A scenario is an async function of the world that uses a library as its users do and asserts what
-comes of it. Each is run on many tapes here; `test_processes.py` runs all of them in fresh processes.
+comes of it. Each is run on several tapes by its own file; `test_processes.py` runs all of them in
+fresh processes, and on many tapes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ Scenario = Callable[[foretold.World], Awaitable[Any]]
 
 ORDERS = ("asyncio", "any")
 SEEDS = 50
+"""For each scenario in `make soak`; in `make test` there are fewer."""
+SEEDS_IN_TEST = 6
 SCENARIOS: dict[str, Scenario] = {}
 """All scenarios of the modules that were imported so far."""
 
@@ -33,7 +36,7 @@ def for_each(*mains: Scenario) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("main", mains, ids=[main.__name__ for main in mains])
 
 
-def check(main: Scenario, seeds: Iterable[int] = range(SEEDS)) -> None:
+def check(main: Scenario, seeds: Iterable[int] = range(SEEDS_IN_TEST)) -> None:
     """The scenario's assertions hold on all these tapes, in both orders."""
     for seed in seeds:
         for order in ORDERS:

@@ -6,8 +6,8 @@ import asyncio
 from email.message import EmailMessage
 
 import aiosmtplib
-import foretold
 
+import foretold
 from tests.compat import tls
 from tests.compat.scene import check, for_each, scenario
 
@@ -23,9 +23,7 @@ class Mailbox:
         async with await asyncio.start_server(self.session, "0.0.0.0", 25) as server:
             await server.serve_forever()
 
-    async def session(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client, from greeting to QUIT."""
         sender, recipients = b"", list[bytes]()
         writer.write(b"220 api ESMTP\r\n")
@@ -53,7 +51,6 @@ class Mailbox:
             writer.write(answer + b"\r\n")
             await writer.drain()
         writer.close()
-        await writer.wait_closed()
 
 
 def letter(number: int) -> EmailMessage:
@@ -74,7 +71,11 @@ async def deliver(world: foretold.World, *, secure: bool) -> None:
     async def send(first: int) -> None:
         context = tls.CLIENT if secure else None
         async with aiosmtplib.SMTP(
-            "api", 25, start_tls=secure, tls_context=context, local_hostname="main"
+            hostname="api",
+            port=25,
+            start_tls=secure,
+            tls_context=context,
+            local_hostname="main",
         ) as client:
             for number in (first, first + 1):
                 errors, _ = await client.send_message(letter(number))

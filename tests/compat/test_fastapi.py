@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import foretold
 import httpx
 import pytest
 import uvicorn
@@ -15,6 +14,7 @@ import websockets
 from fastapi import FastAPI, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import StreamingResponse
 
+import foretold
 from tests.compat import tls
 from tests.compat.scene import check, for_each, scenario
 
@@ -99,9 +99,7 @@ class Service:
         self.log: list[str] = []
         self.secure = secure
         self.host = world.host("api")
-        config = uvicorn.Config(
-            application(self.log), host="0.0.0.0", port=8000, log_config=None
-        )
+        config = uvicorn.Config(application(self.log), host="0.0.0.0", port=8000, log_config=None)
         config.load()
         if secure:
             config.ssl = tls.SERVER

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import foretold
 import pytest
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosedError
 
+import foretold
 from tests.compat.scene import check, for_each, scenario
 
 IDLE_S = 65

@@ -9,6 +9,7 @@ needed. A process of its own, so that nothing stays patched in the process of ou
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -21,8 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from foretold.kernel.fence import passage
+from foretold.kernel.session import session
 from tests.conformance.exclusions import excluded_here
-from tests.conformance.redirect import LastInFirstOutLoop, OurLoop, lead
+from tests.conformance.redirect import IN_A_WORLD, LastInFirstOutLoop, OurLoop, lead
+from tests.conformance.worlds import lead_into_worlds, plant_a_mistake
 
 TEST_S_MAX = 20.0
 EXCLUDED_TEST_S_MAX = 3.0
@@ -52,7 +56,8 @@ class Scribe(unittest.TestResult):
 
     def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
         super().startTest(test)
-        signal.setitimer(signal.ITIMER_REAL, self._seconds_max)
+        with passage():
+            signal.setitimer(signal.ITIMER_REAL, self._seconds_max)
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
         asyncio._set_running_loop(None)  # a test that failed may have left it set
@@ -125,18 +130,25 @@ def run(tests: list[unittest.TestCase], seconds_max: float) -> list[dict[str, An
 
 
 def main(module_name: str, result: str, *plant: str) -> None:
-    """Run a module and end the process. With a third argument the loop is a broken one."""
+    """Run a module and end the process. With a third argument the loop or the network is broken."""
 
     def stop_it(*_: object) -> None:
         raise TookTooLong("the test took too long")
 
     signal.signal(signal.SIGALRM, stop_it)
-    module = lead(module_name, LastInFirstOutLoop if plant else OurLoop)
+    in_a_world = module_name in IN_A_WORLD
+    if in_a_world:
+        module = lead_into_worlds(module_name)
+        if plant:
+            plant_a_mistake()
+    else:
+        module = lead(module_name, LastInFirstOutLoop if plant else OurLoop)
     gc.freeze()  # many tests collect garbage, and need not look at what was imported
     tests = list(flat(unittest.defaultTestLoader.loadTestsFromModule(module)))
     listed = [test for test in tests if excluded_here(short_id(test))]
     others = [test for test in tests if not excluded_here(short_id(test))]
-    rows = run(others, TEST_S_MAX) + run(listed, EXCLUDED_TEST_S_MAX)
+    with session() if in_a_world else contextlib.nullcontext():
+        rows = run(others, TEST_S_MAX) + run(listed, EXCLUDED_TEST_S_MAX)
     Path(result).write_text(json.dumps(rows), encoding="utf-8")
     os._exit(0)  # whatever a failed test left behind must not hold us up
 

@@ -9,7 +9,8 @@ for a loop, it gets one of ours:
 - `asyncio.BaseEventLoop()` and `asyncio.SelectorEventLoop()`, by name.
 
 Threads and processes cannot be started, as in a run: whether a thread ended before the loop looked
-would be chance, and with it the result of the test.
+would be chance, and with it the result of the test. Only in a world (`worlds.py`) there are
+threads, which take turns with the loop (`threads.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from foretold.trace import Trace
 
 MODULES = (
     "test_base_events",
+    "test_buffered_proto",
     "test_context",
     "test_eager_task_factory",
     "test_events",
@@ -40,6 +42,10 @@ MODULES = (
     "test_queues",
     "test_runners",
     "test_selector_events",
+    "test_sendfile",
+    "test_server",
+    "test_sock_lowlevel",
+    "test_ssl",
     "test_sslproto",
     "test_staggered",
     "test_streams",
@@ -50,16 +56,26 @@ MODULES = (
     "test_waitfor",
 )
 
-STOCK_LOOPS = ("test_proactor_events", "test_selector_events", "test_unix_events")
-"""Modules about one stock loop. Only their TestLoop is ours: stock transports then live on it."""
+STOCK_LOOPS = ("test_proactor_events", "test_selector_events")
+"""Modules about one stock loop, its selector mocked. Only their TestLoop is ours: stock transports
+then live on it."""
+
+IN_A_WORLD = (
+    "test_base_events",
+    "test_buffered_proto",
+    "test_events",
+    "test_sendfile",
+    "test_server",
+    "test_sock_lowlevel",
+    "test_ssl",
+    "test_sslproto",
+    "test_streams",
+    "test_unix_events",
+)
+"""Modules that use sockets. Each of their tests runs in a world of its own, on its host's loops."""
 
 LEFT_OUT = {
-    "test_buffered_proto": "real sockets only",
     "test_protocols": "takes no step of a loop",
-    "test_sendfile": "real sockets and files only",
-    "test_server": "real sockets only",
-    "test_sock_lowlevel": "real sockets only",
-    "test_ssl": "real sockets and threads only",
     "test_subprocess": "real processes only",
     "test_threads": "threads arrive in a later version",
     "test_transports": "takes no step of a loop",
@@ -133,7 +149,7 @@ class StandIn(types.ModuleType):
         return getattr(self._original, name)
 
 
-def lead(module_name: str, loop: type[OurLoop] = OurLoop) -> Any:
+def lead(module_name: str, loop: type[WorldLoop] = OurLoop) -> Any:
     """Import one of CPython's test modules, led onto our loop."""
     utils: Any = importlib.import_module("test.test_asyncio.utils")
     module: Any = importlib.import_module(f"test.test_asyncio.{module_name}")
@@ -149,6 +165,9 @@ def lead(module_name: str, loop: type[OurLoop] = OurLoop) -> Any:
     return module
 
 
+_SENDFILE = "test.test_asyncio.test_sendfile"
+
+
 def _let_our_time_pass(test_loop: OurTestLoop, advance: float) -> None:
     """In place of `TestLoop.advance_time`."""
 
@@ -157,18 +176,20 @@ def _refuse(thread_or_process: object) -> NoReturn:
     raise RuntimeError("threads arrive in a later version, real processes never")
 
 
-def _lead_by_policy_and_name(module: Any, loop: type[OurLoop]) -> None:
+def _lead_by_policy_and_name(module: Any, loop: type[WorldLoop]) -> None:
     policy: Any = asyncio.DefaultEventLoopPolicy
     policy._loop_factory = loop
     names = dict.fromkeys(("BaseEventLoop", "SelectorEventLoop", "EventLoop"), loop)
     for name in ("asyncio", "base_events"):
-        if hasattr(module, name):
+        # test_sendfile asks base_events for what a loop without a sendfile does, not for a loop.
+        if hasattr(module, name) and (name, module.__name__) != ("base_events", _SENDFILE):
             setattr(module, name, StandIn(getattr(module, name), **names))
+    for name in ("EPollEventLoopTests", "PollEventLoopTests"):
+        if hasattr(module, name):  # as SelectEventLoopTests but for the selector, and ours is one
+            delattr(module, name)
 
 
 def _lead_test_events(module: Any) -> None:
-    # These differ from SelectEventLoopTests in their selector alone, and we have none.
-    del module.EPollEventLoopTests, module.PollEventLoopTests
     # Every test attaches one, and with it a signal handler, lest it start a process.
     watcher: Any = module.asyncio.SafeChildWatcher
     watcher.attach_loop = lambda self, loop: None

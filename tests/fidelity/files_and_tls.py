@@ -1,4 +1,4 @@
-"""Programs that send files."""
+"""Programs that send files, and that begin TLS in the middle of a connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import os
 from typing import Any
 
-from tests.fidelity.streams import connected
+from tests.compat.tls import CLIENT, NAMES, SERVER
+from tests.fidelity.streams import connected, serving
 
 CONTENT = os.path.abspath(os.__file__)
 """A file that every arm may read: a module of the standard library."""
@@ -26,3 +27,24 @@ async def sendfile() -> Any:
         return sent == len(data), whole == data, part, place, await reader.readexactly(50) == (
             data[100:150]
         )
+
+
+async def start_tls() -> Any:
+    """A connection turns to TLS after a plain greeting; both directions work, and it ends well."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"ready\n")
+        await writer.start_tls(SERVER)
+        writer.write((await reader.readline()).upper())
+        await writer.drain()
+        writer.close()
+
+    async with serving(handle) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        greeting = await reader.readline()
+        await writer.start_tls(CLIENT, server_hostname=NAMES[0])
+        version = writer.get_extra_info("ssl_object").version()
+        writer.write(b"secret\n")
+        answer = await reader.read()
+        writer.close()
+        return greeting, version, answer

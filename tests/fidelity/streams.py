@@ -75,9 +75,10 @@ async def echo() -> Any:
 
 
 async def a_peer_that_never_reads() -> Any:
-    """drain() blocks for good, and only so many bytes were taken: less than 32 MB, more than 64 K."""
-    async with connected() as ((_, writer), (server_reader, server_writer)):
-        server_writer.transport.pause_reading()
+    """drain() blocks for good, and so many bytes were taken: less than 32 MB, more than 64 K."""
+    async with connected() as ((_, writer), (_, server_writer)):
+        transport: Any = server_writer.transport
+        transport.pause_reading()
         taken = 0
 
         async def pump() -> None:
@@ -195,9 +196,9 @@ async def reset_is_reported_once() -> Any:
         other.close()
         await asyncio.sleep(0.02)
         seen: list[Any] = []
-        for attempt in (one.recv, one.recv, one.send):
+        for attempt in (lambda: one.recv(10), lambda: one.recv(10), lambda: one.send(b"x")):
             try:
-                seen.append(attempt(10) if attempt is not one.send else attempt(b"x"))
+                seen.append(attempt())
             except OSError as error:
                 seen.append(name_of(error))
         return seen

@@ -256,16 +256,14 @@ class WorldLoop(TimedLoop):
     _single_iterations = True
 
     def _iterate_asyncio(self, once: bool) -> None:
-        kernel, clock = self.kernel, self._clock
-        ready = self._ready
+        kernel, clock, ready = self.kernel, self._clock, self._ready
         handle: Any
         callback: Any
         owner: Any = None
         popleft, record = ready.popleft, kernel.trace.pending.append
         callbacks = kernel.callbacks
         watched = kernel.trace.detail or self._debug
-        step_ns, grant = clock.step_ns, kernel.grant
-        crowded = False
+        step_ns, grant, crowded = clock.step_ns, kernel.grant, False
         try:
             while True:
                 if kernel.outside is not None:
@@ -329,15 +327,13 @@ class WorldLoop(TimedLoop):
             handle = callback = owner = None
 
     def _iterate_any(self, once: bool) -> None:
-        kernel, clock = self.kernel, self._clock
-        ready = self._ready
+        kernel, clock, ready = self.kernel, self._clock, self._ready
         record, callbacks = kernel.trace.pending.append, kernel.callbacks
         recorder, watched = kernel.recorder, kernel.trace.detail or self._debug
         foreign = self._foreign_actor
         step_ns, grant = clock.step_ns, kernel.grant
         next_in_line, scheduler = self._next_in_line, kernel.scheduler
-        assert scheduler is not None, "order is any"
-        singles = scheduler.takes_singles
+        singles = scheduler is not None and scheduler.takes_singles
         handle: Any
         callback: Any
         try:

@@ -11,6 +11,7 @@ from typing import Any
 from foretold.errors import UsageError
 from foretold.search.explore import explore
 from foretold.search.portfolio import plans_for
+from foretold.world.faults import faults_text
 from foretold.world.settings import Settings
 from foretold.world.world import World
 
@@ -110,5 +111,6 @@ def check_settings(runs: object, seed: object, settings: Mapping[str, Any]) -> N
             close = difflib.get_close_matches(name, ("runs", "seed", *sorted(SETTINGS)), 1)
             meant = f" Did you mean {close[0]!r}?" if close else ""
             raise UsageError(f"foretold.simulate does not know the setting {name!r}.{meant}")
+    faults_text(settings.get("faults"))
     plans_for(settings.get("order"), settings.get("strategy", "portfolio"))
     Settings().with_changes(**{k: v for k, v in settings.items() if k in _OF_RUN - _OF_SEARCH})

@@ -23,7 +23,7 @@ from foretold.search.failure import Failure, Outcome
 from foretold.search.replayers import Replayer
 from foretold.search.signature import signature_of
 from foretold.search.store import Store
-from foretold.search.story import tell_run
+from foretold.search.story import faults_of, tell_run
 from foretold.tape.file import TapeFile, environment_differences, load
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
@@ -158,6 +158,7 @@ class Trial:
         if file.digest is not None and file.digest != done.digest:
             found.doubt = "not by the same steps as when it was recorded" + _why_else(file)
         found.story, found.delays = tell_run(done)
+        found.faults = faults_of(done)
         return found
 
     # What may fail now

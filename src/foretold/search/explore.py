@@ -17,11 +17,12 @@ from foretold.search.isolation import Brief, runner_for
 from foretold.search.portfolio import Plan, plan_of, plans_for
 from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.signature import Signature, signature_of
-from foretold.search.story import tell_run
+from foretold.search.story import faults_of, tell_run
 from foretold.search.verify import confirm
 from foretold.tape import Tape
 from foretold.tape.shrink import BudgetSpent
 from foretold.tape.shrink import shrink as shrink_tape
+from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute
 from foretold.world.settings import Settings
 
@@ -47,7 +48,7 @@ def explore(
     order: str | None = None,
     strategy: str = "portfolio",
     workers: int = 1,
-    faults: None = None,
+    faults: FaultSet | str | None = None,
     shrink: bool = True,
     confirm: bool = True,
     time_s: float | None = None,
@@ -63,6 +64,7 @@ def explore(
     `order=None` uses both orders. `time_s` ends the search after that many real seconds. A failing
     tape is written to the folder `save_to` before shrinking begins: a kill loses nothing.
     `isolation="fork"` starts each run from the same module state, in a fork of this process.
+    `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
     Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
     if runs < 1:
@@ -71,10 +73,8 @@ def explore(
         raise UsageError(f"a seed is a whole number, such as seed=7; got {seed!r}")
     if workers != 1:
         raise UsageError("several workers are not part of this version yet: leave workers=1")
-    if faults is not None:
-        raise UsageError("faults are not part of this version yet: leave faults=None")
     plans = plans_for(order, strategy)
-    search = Search(bind_main(main), plans, _settings(settings), isolation)
+    search = Search(bind_main(main), plans, _settings({**settings, "faults": faults}), isolation)
     search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
     search.target = target or ""
     search.replayer = replayer or (replayer_for(main) if confirm else None)
@@ -262,6 +262,7 @@ class Search:
         found.exception = done.error
         found.digest = done.digest
         found.story, found.delays = tell_run(done)
+        found.faults = faults_of(done)
 
 
 def _add_points(outcome: Outcome, done: Brief) -> None:

@@ -123,6 +123,8 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         elif event.kind in _SAID:
             text = _SAID[event.kind].format(_rounded(event.text))
             yield Moment(event.time_ns, who_of(event), event.place, text)
+        elif event.kind == "fault":
+            yield Moment(event.time_ns, None, None, f"fault: {event.text}")
         elif event.kind == "callback" and event.text in TIMEOUTS:
             yield Moment(event.time_ns, None, None, "(a timeout expires)")
         before = event

@@ -49,6 +49,13 @@ def tell_run(done: Run) -> tuple[str, list[Delay]]:
     return tell(tape.schedule, events, start_ns, error=done.error, choices=tape.choices)
 
 
+def faults_of(done: Run) -> list[str]:
+    """The faults of a run that was made with `detail=True`, up to where it failed."""
+    events = list(done.trace.events)
+    cut, _ = _failure_among(events, done.error)
+    return [event.text for event in events[:cut] if event.kind == "fault"]
+
+
 def tell(
     schedule: Schedule,
     events: Iterable[Event],
@@ -71,7 +78,7 @@ def tell(
     # All events are handed over: how far a task came is known from where it went on later.
     told = moments_of(every, numbers, delays if telling else [], ending)
     moments = cast.choose(told)
-    parts = _departures(every, delays, schedule, choices or {})
+    parts = _departures(kept, every, delays, schedule, choices or {}, start_ns)
     parts += _values_before(kept[:begin])
     parts.append("What happened, in virtual time:")
     if len(every) == KEPT_EVENTS:
@@ -154,7 +161,7 @@ def _first_interesting(events: list[Event], delays: list[Delay], schedule: Sched
         wanted.add((hold.host, *before))
         wanted.add(hold.key)
     for number, event in enumerate(events):
-        if (event.host, event.actor, event.step) in wanted:
+        if (event.host, event.actor, event.step) in wanted or event.kind == "fault":
             return number
     return 0
 
@@ -163,17 +170,24 @@ def _first_interesting(events: list[Event], delays: list[Delay], schedule: Sched
 
 
 def _departures(
+    told: list[Event],
     events: list[Event],
     delays: list[Delay],
     schedule: Schedule,
     choices: Mapping[str, Sequence[Choice]],
+    start_ns: int,
 ) -> list[str]:
     at = {
         (event.host, event.actor, event.step): event
         for event in events
         if event.kind in ("resumes", "callback")
     }
-    said = [_delay_sentence(delay, at) for delay in delays]
+    said = [
+        f"at {(event.time_ns - start_ns) / 1e9:.3f} s, fault: {event.text}"
+        for event in told
+        if event.kind == "fault"
+    ]
+    said += [_delay_sentence(delay, at) for delay in delays]
     said += [_slow_sentence(slow, at) for slow in schedule.slows.values() if slow.key in at]
     said += pace_sentences(choices)
     if not said:
@@ -219,4 +233,4 @@ def _values_before(events: list[Event]) -> list[str]:
     return ["Chosen before:", *(f"  {value}" for value in values[:VALUES_MAX]), *more]
 
 
-__all__ = ["delays_of", "ordinal", "short", "source_line", "tell", "tell_run"]
+__all__ = ["delays_of", "faults_of", "ordinal", "short", "source_line", "tell", "tell_run"]

@@ -17,7 +17,7 @@ from foretold.kernel.kernel import Kernel
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.hostloop import HostLoop
-from foretold.world.hosttask import HostTask, resolve
+from foretold.world.hosttask import HostTask, wake
 from foretold.world.modules import OwnModules
 from foretold.world.net.answers import answers_of
 from foretold.world.net.descriptors import Descriptors
@@ -52,6 +52,8 @@ class Host:
         """How often the program asked for randomness. (The run's start asks once itself.)"""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._mains: list[HostTask] = []
+        self._buried: list[asyncio.Task[Any]] = []
+        """Tasks of dead processes. If they were collected now, their `finally` would run."""
         self._choices: Stream | None = None
         self._answers = answers_of(self)
 
@@ -80,7 +82,7 @@ class Host:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- its life ------------------------------------------------------------------------------------
+    # --- its life --------------------------------------------------------------------------------
 
     def start(self, main: Any) -> HostTask:
         """Run `main` on this host: an async function, its name ("module:function") or a coroutine.
@@ -91,6 +93,8 @@ class Host:
         """
         if self.stack.dead:
             raise UsageError(f"{self.name} has crashed: host.restart() starts it again")
+        if not self.loops:
+            self._begin_process()
         if isinstance(main, str):
             self.main, main = main, self.modules.find(main)
         if inspect.iscoroutine(main):
@@ -103,13 +107,13 @@ class Host:
                 raise UsageError(f"host.start needs an async function, got {main!r}")
         else:
             raise UsageError(f"host.start needs an async function or a coroutine, got {main!r}")
-        self._wake()
+        self.wake()
         task = self.loop.create_task(coro)
         started = HostTask(self, task)
         self._mains.append(started)
         return started
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Something happens to this host now: its clock is not behind that."""
         clock = self.kernel.clock
         clock.ns = max(clock.ns, self.world.now_ns())
@@ -124,29 +128,32 @@ class Host:
                 continue
             scheduler = self.kernel.scheduler
             if loop._ready or loop.selector.stirred or (scheduler is not None and scheduler.size):
-                return max(self.kernel.clock.ns, self.woken_ns)
+                return self.kernel.clock.ns
             alarm_ns = loop.next_alarm_ns()
             if alarm_ns is not None:
                 earliest = min(earliest, alarm_ns)
         return max(earliest, self.kernel.clock.ns) if earliest < NEVER else NEVER
 
-    woken_ns = 0
-
     async def stop(self) -> None:
         """End the process as SIGTERM does: its handler if it has one, else its mains are cancelled;
         what is left is cancelled as `asyncio.run` would."""
+        if self.stack.dead or not self.loops:
+            return
+        self.paused = False
         self.signal(signal.SIGTERM)
         for started in self._mains:
             await started.ended()
-        for task in sorted(asyncio.all_tasks(self.loop), key=hash):
-            self._wake()
-            task.cancel()
-            await HostTask(self, task).ended()
+        left = [HostTask(self, t) for t in sorted(asyncio.all_tasks(self.loop), key=hash)]
+        self.wake()
+        for each in left:
+            each.cancel()
+        for each in left:
+            await each.ended()
         self._end_process()
 
     def signal(self, number: int) -> None:
         """Send a signal to the process."""
-        self._wake()
+        self.wake()
         handler = self.signals.get(number)
         if callable(handler):
             self.loop.call_soon(handler, number, None)
@@ -175,13 +182,17 @@ class Host:
             self.kill()
         if self.stack.dead:
             self.stack.regain_power(self.world.now_ns())
-        self._wake()
+        self.wake()
         self.signals.clear()
         self.modules.forget()
+        self._begin_process()
+        return self.start(program)
+
+    def _begin_process(self) -> None:
+        self.descriptors = Descriptors()
         self.loop = HostLoop(self)
         self.loops = [self.loop]
         self._mains = []
-        return self.start(program)
 
     def pause(self) -> None:
         """Stand still, as under SIGSTOP; its kernel goes on."""
@@ -190,11 +201,18 @@ class Host:
     def resume(self) -> None:
         """Go on after `pause`."""
         self.paused = False
-        self._wake()
+        self.wake()
 
     def _bury(self) -> None:
         """What the process was doing is kept, unseen, until the run is over."""
         self.world.keep_dead(self)
+        if self.kernel.scheduler is not None:
+            self.kernel.scheduler.drain()
+        for loop in self.loops:
+            loop.abandon()
+            self._buried += asyncio.all_tasks(loop)
+            for handle in loop._ready:  # it may be one of them that brings the end about
+                handle.cancel()
         for started in self._mains:
             started.died()
         self._mains = []
@@ -202,6 +220,8 @@ class Host:
 
     def _end_process(self) -> None:
         self.world.keep_dead(self)
+        for loop in self.loops:
+            loop.abandon()
         self.stack.close_all()
         self.loops = []
         self._mains = []
@@ -215,7 +235,7 @@ class Host:
 
         def told(stack: Stack) -> None:
             if stack is self.stack and stack.is_listening(port) and not found.done():
-                loop.call_soon(resolve, found)
+                wake(found)
 
         self.world.network.on_listening.append(told)
         try:
@@ -232,6 +252,17 @@ class Host:
         settings = {"host": "0.0.0.0", "port": port, "log_config": None, "lifespan": "auto"}
         server = uvicorn.Server(uvicorn.Config(app, **{**settings, **config}))
         return self.start(server.serve)
+
+    def block_until(self, ready: Callable[[], bool], timeout_s: float | None) -> None:
+        """A blocking call waits: this host stands still, the others and the wire go on."""
+        outside = self.world.outside
+        if self is not outside.driver and not ready():
+            self.escaped(
+                f"a blocking socket call on host {self.name}",
+                "it would stop the whole world: only the test's own host can wait like that",
+                "reader, writer = await asyncio.open_connection(host, port)",
+            )
+        outside.block(self, ready, timeout_s)
 
     # The Computer that the patched standard library asks
 

@@ -7,10 +7,13 @@ code, unmodified; only the selector, the sockets and the names under it are the 
 from __future__ import annotations
 
 import asyncio
+import signal
 from asyncio import unix_events
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from foretold.kernel.actors import Actor, WorldTask
 from foretold.kernel.handles import StepHandle
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.timed import NEVER_NS
@@ -26,15 +29,31 @@ class IoHandle(StepHandle):
     """The callback of a reader or writer. It is made ready once at a time, however often its
     socket is found ready before it has run."""
 
-    __slots__ = ("queued", "real", "real_args")
+    __slots__ = ("queued", "real", "real_args", "woken")
 
     def __init__(self, callback: Callable[..., object], args: Any, loop: HostLoop) -> None:
         super().__init__(self._fire, (), loop, None)
         self.real, self.real_args, self.queued = callback, args, False
+        self.woken: list[tuple[Actor, int]] | None = None
+        """For `add_reader` and `add_writer`: the tasks that it woke, and how far each was."""
 
     def _fire(self) -> None:
         self.queued = False
+        if self.woken is None:
+            self.real(*self.real_args)
+            return
+        ready = self._loop._ready
+        before = len(ready)
         self.real(*self.real_args)
+        owners = [getattr(h._callback, "__self__", None) for h in islice(ready, before, None)]
+        self.woken = [(o.actor, o.actor.steps) for o in owners if isinstance(o, WorldTask)]
+
+    def may_fire(self) -> bool:
+        """Not twice, before the tasks that it woke have run: asyncio polls only after that, and
+        programs rely on it (`add_reader(fd, future.set_result, None)`, removed by who awaits)."""
+        if self.woken:
+            self.woken = [(a, n) for a, n in self.woken if a.steps == n and not a.ended]
+        return not self.woken and not self.queued
 
 
 _selector_loop: Any = unix_events._UnixSelectorEventLoop  # typeshed omits what we borrow from it
@@ -45,6 +64,7 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
 
     _signal_handlers: dict[int, Any]
     _check_closed: Callable[[], None]
+    _ensure_fd_no_transport: Callable[[Any], None]
     _check_signal: Callable[[int], None]
 
     def __init__(self, host: Host) -> None:
@@ -69,9 +89,21 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
     def _add_writer(self, fd: Any, callback: Callable[..., object], *args: Any) -> IoHandle:
         return self._watch(fd, WRITE, IoHandle(callback, args, self))
 
+    def add_reader(  # type: ignore[override]  # typeshed wants a TypeVarTuple
+        self, fd: Any, callback: Callable[..., object], *args: Any
+    ) -> None:
+        self._ensure_fd_no_transport(fd)
+        self._add_reader(fd, callback, *args).woken = []
+
+    def add_writer(  # type: ignore[override]  # typeshed wants a TypeVarTuple
+        self, fd: Any, callback: Callable[..., object], *args: Any
+    ) -> None:
+        self._ensure_fd_no_transport(fd)
+        self._add_writer(fd, callback, *args).woken = []
+
     def _watch(self, fd: Any, event: int, handle: IoHandle) -> IoHandle:
         self._check_closed()
-        key = self.selector.get_map().get(fd if isinstance(fd, int) else fd.fileno())
+        key = self.selector.key_of(fd)
         reader, writer = key.data if key is not None else (None, None)
         former = reader if event == READ else writer
         data = (handle, writer) if event == READ else (reader, handle)
@@ -99,7 +131,7 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         for key, mask in found:
             reader, writer = key.data
             for handle, event in ((reader, READ), (writer, WRITE)):
-                if mask & event and handle is not None and not handle.queued:
+                if mask & event and handle is not None and handle.may_fire():
                     handle.queued = True
                     self._ready.append(handle)
 
@@ -112,7 +144,13 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         scheduler = self.kernel.scheduler
         return bool(self._ready) or (scheduler is not None and scheduler.size > 0)
 
-    # --- names -------------------------------------------------------------------------------------
+    def abandon(self) -> None:
+        """The process is gone: its transports have no last words about not having been closed."""
+        transports: Any = self._transports  # asyncio's own table
+        for transport in list(transports.values()):
+            transport._closing, transport._sock = True, None
+
+    # --- names -----------------------------------------------------------------------------------
 
     async def getaddrinfo(
         self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
@@ -131,7 +169,7 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         seconds = self.host.world.dns.slow_s
         await asyncio.sleep(seconds)
 
-    # --- signals -------------------------------------------------------------------------------------
+    # --- signals ---------------------------------------------------------------------------------
 
     def add_signal_handler(  # type: ignore[override]  # typeshed wants a TypeVarTuple
         self, sig: int, callback: Callable[..., Any], *args: Any
@@ -141,6 +179,8 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             raise TypeError("coroutines cannot be used with add_signal_handler()")
         self._check_signal(sig)
         self._check_closed()
+        if sig in (signal.SIGKILL, signal.SIGSTOP):
+            raise RuntimeError(f"sig {sig} cannot be caught")
         self._signal_handlers[sig] = (callback, args)
         self.host.signals[sig] = lambda number, frame: self.call_soon(callback, *args)
 
@@ -151,7 +191,7 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         self.host.signals.pop(sig, None)
         return True
 
-    # --- files through sockets -----------------------------------------------------------------------
+    # --- files through sockets -------------------------------------------------------------------
 
     async def _sock_sendfile_native(
         self, sock: Any, file: Any, offset: int, count: int | None

@@ -23,6 +23,8 @@ class HostTask:
 
     def __await__(self) -> Generator[Any, None, Any]:
         self.awaited = True
+        if self.task.done() and not self.task.cancelled() and self.task.exception() is not None:
+            self.host.world.forgive(self.task.exception())
         yield from self.ended().__await__()
         if self._dead:
             raise asyncio.CancelledError(f"{self.host.name} died")
@@ -48,17 +50,22 @@ class HostTask:
         self._wake()
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled() and task.exception() is not None and not self._watched():
+        if not task.cancelled() and task.exception() is not None and not self.awaited:
             self.host.world.main_failed(self)
         self._wake()
-
-    def _watched(self) -> bool:
-        return self.awaited or bool(self._waiters)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            waiter.get_loop().call_soon(resolve, waiter)
+            wake(waiter)
+
+
+def wake(waiter: asyncio.Future[None]) -> None:
+    """Let somebody go on who waits on another host, at the instant at which that is known."""
+    loop: Any = waiter.get_loop()
+    if not loop.is_closed():
+        loop.host.wake()
+        loop.call_soon(resolve, waiter)
 
 
 def resolve(waiter: asyncio.Future[None]) -> None:

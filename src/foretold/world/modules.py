@@ -23,9 +23,10 @@ class OwnModules:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(names)
         for name in self._names:
-            if not isinstance(name, str) or not name or name.split(".")[0] == "foretold":
-                raise UsageError(f'isolate names modules of the application, such as ["myapp"]; '
-                                 f"got {name!r}")
+            if not name or name.split(".")[0] == "foretold":
+                raise UsageError(
+                    f'isolate names modules of the application, such as ["myapp"]; got {name!r}'
+                )
         self._copies: dict[str, ModuleType] = {}
 
     def _is_own(self, module: str) -> bool:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from _thread import get_ident
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
 from foretold.kernel.waiting import deadlock_among
 
@@ -38,8 +40,8 @@ class Outside:
         now_ns = loop._clock.ns
         queue = self.wire.queue
         if self.others:
-            while self._earliest_ns() <= now_ns:
-                self._one_thing()
+            while (following := self._next())[0] <= now_ns:
+                self._do(*following)
         elif queue and queue[0][0] <= now_ns:
             self.wire.happen(now_ns)
         if loop.selector.stirred:
@@ -49,19 +51,40 @@ class Outside:
         """`loop` has nothing to do: go on elsewhere until it has. False if nothing ever happens."""
         while not loop._ready:
             alarm_ns = loop.next_alarm_ns()
-            earliest_ns = self._earliest_ns()
-            if alarm_ns is None and earliest_ns == NEVER:
+            next_ns, host = self._next()
+            if alarm_ns is None and host is None and (next_ns == NEVER or self.wire.is_vain()):
                 return False
-            if alarm_ns is not None and alarm_ns < earliest_ns:
+            first_ns = next_ns if alarm_ns is None else min(next_ns, alarm_ns)
+            idlers = loop.kernel.idlers
+            if idlers and first_ns > idlers[0][1]:
+                loop._give_up_on_rest()
+                return True
+            if alarm_ns is not None and alarm_ns < next_ns:
                 loop.kernel.jump_to(alarm_ns)
                 loop._collect_due_timers()
                 return True
-            self._one_thing()
+            loop.kernel._check_virtual_time(next_ns)
+            self._do(next_ns, host)
             if loop.selector.stirred:
                 self._follow(loop)
                 loop.poll()
         self._follow(loop)
         return True
+
+    def block(self, host: Host, ready: Callable[[], bool], timeout_s: float | None) -> None:
+        """A blocking call stalls `host`, which is the one that drives: nothing of it runs, and the
+        rest of the world goes on until the call can return."""
+        clock = host.kernel.clock
+        end_ns = NEVER if timeout_s is None else clock.ns + to_ns(timeout_s)
+        while not ready():
+            next_ns, other = self._next()
+            if next_ns > end_ns:
+                host.kernel.jump_to(end_ns)
+                raise TimeoutError("timed out")
+            if next_ns == NEVER or (other is None and timeout_s is None and self.wire.is_vain()):
+                raise self.deadlock(host.loop)
+            self._do(next_ns, other)
+            host.kernel.jump_to(max(clock.ns, self._now_ns))
 
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
@@ -75,15 +98,9 @@ class Outside:
 
     _now_ns = 0
 
-    def _earliest_ns(self) -> int:
-        wire_ns = self.wire.next_ns()
-        earliest = NEVER if wire_ns is None else wire_ns
-        for host in self.others:
-            earliest = min(earliest, host.next_ns())
-        return earliest
-
-    def _one_thing(self) -> None:
-        """The earliest thing happens; at equal times the wire comes first."""
+    def _next(self) -> tuple[int, Host | None]:
+        """The earliest thing to come: when, and on which host. None: on the wire, which comes
+        first at equal times."""
         wire_ns = self.wire.next_ns()
         best_ns = NEVER if wire_ns is None else wire_ns
         chosen: Host | None = None
@@ -91,11 +108,17 @@ class Outside:
             host_ns = host.next_ns()
             if host_ns < best_ns:
                 best_ns, chosen = host_ns, host
-        self._now_ns = max(self._now_ns, best_ns)
-        if chosen is None:
-            self.wire.happen(best_ns)
+        return best_ns, chosen
+
+    def _do(self, when_ns: int, host: Host | None) -> None:
+        """What `_next` has found happens. A host that was woken from outside has an old clock: it
+        goes on at the instant at which it was woken."""
+        if when_ns > self._now_ns:
+            self._now_ns = when_ns
+        if host is None:
+            self.wire.happen(when_ns)
         else:
-            self.run_host(chosen, best_ns)
+            self.run_host(host, self._now_ns)
 
     def run_host(self, host: Host, now_ns: int) -> None:
         """One iteration of each loop of another host, at its own time."""

@@ -22,6 +22,7 @@ from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
 from foretold.tape import Tape
 from foretold.trace import Trace, encode
+from foretold.world.faults import FaultSet, faults_text
 from foretold.world.settings import Settings
 from foretold.world.world import World, enter, leave, world_or_none
 
@@ -62,7 +63,7 @@ def run(
     tape: Tape | None = None,
     order: str | None = None,
     strategy: str | None = None,
-    faults: None = None,
+    faults: FaultSet | str | None = None,
     exact_time: bool | None = None,
     epoch_s: float | None = None,
     monotonic_s: float | None = None,
@@ -74,13 +75,13 @@ def run(
     """Run `main` once in a world of its own and return what it gave; raises what it raises.
 
     `main` is an async or a plain function that takes no argument, or the world. The run is a
-    function of `seed` (or of `tape`) and the code alone.
+    function of `seed` (or of `tape`) and the code alone. `faults` is what the world may do to the
+    program by itself: `foretold.faults.network`, for instance.
     """
-    if faults is not None:
-        raise UsageError("faults are not part of this version yet: leave faults=None")
     changes = {
         "order": order,
         "strategy": strategy,
+        "faults": None if faults is None else faults_text(faults),
         "exact_time": exact_time,
         "epoch_s": epoch_s,
         "monotonic_s": monotonic_s,
@@ -155,6 +156,7 @@ def execute(
 def _execute(main: Callable[[World], Any], world: World) -> Run:
     """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
     with _inside(world):
+        world.begin_faults()
         value, error = _run_to_its_end(world, main)
         kernel = world.home.kernel
         discarded = isinstance(error, RunDiscarded)
@@ -364,6 +366,7 @@ def _take_down(world: World) -> None:
     for loop in world.graves:
         _leave_lying(loop)
     for loop in world.all_loops():
+        loop.abandon()
         for task in sorted(asyncio.all_tasks(loop), key=hash):
             ended += 1
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already

@@ -11,6 +11,7 @@ from foretold.kernel.clock import EPOCH_S_DEFAULT, MONOTONIC_S_DEFAULT
 from foretold.kernel.kernel import Limits, Order
 from foretold.kernel.schedulers import SCHEDULERS
 from foretold.tape import Setting
+from foretold.world.faults import faults_text
 
 BackgroundErrors = Literal["fail", "ignore"]
 
@@ -25,6 +26,8 @@ class Settings:
     epoch_s: float = EPOCH_S_DEFAULT
     monotonic_s: float = MONOTONIC_S_DEFAULT
     background_errors: BackgroundErrors = "fail"
+    faults: str = ""
+    """The kinds of faults that may strike, by their names; `foretold.faults` has them."""
     steps_max: int = Limits().steps
     virtual_s_max: float = Limits().virtual_s
     wall_s_max: float | None = Limits().wall_s
@@ -33,6 +36,7 @@ class Settings:
         _one_of("order", self.order, get_args(Order))
         _one_of("strategy", self.strategy, tuple(SCHEDULERS))
         _one_of("background_errors", self.background_errors, get_args(BackgroundErrors))
+        object.__setattr__(self, "faults", faults_text(self.faults))  # sets are welcome as well
         for name in ("steps_max", "virtual_s_max", "wall_s_max"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -17,8 +17,10 @@ from foretold.kernel.entropy_patches import random_was_used
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.waiting import place_of_task
 from foretold.tape import Tape
-from foretold.trace import Trace
+from foretold.trace import Event, Trace
 from foretold.world.clock import WorldClock
+from foretold.world.faults import fault_kinds
+from foretold.world.faults.nemesis import Nemesis
 from foretold.world.host import Host
 from foretold.world.hosttask import HostTask
 from foretold.world.modules import OwnModules
@@ -56,8 +58,13 @@ class World:
         self.ending = False
         """Main has returned; what is left is being cancelled."""
         self._calm_depth = 0
+        self.healed = False
+        """`world.heal()` was called: nothing is injected any more."""
+        self.nemesis: Nemesis | None = None
+        """Who injects faults, if the run has any."""
         self.wire = Wire()
         self.network = Network(tape, trace, self.wire)
+        self.network.on_fault = self._keep_fault
         self.dns = Dns(self.network)
         self.hosts: dict[str, Host] = {}
         self.graves: list[Any] = []
@@ -130,14 +137,33 @@ class World:
             error.add_note(f"foretold: raised by the main of host {started.host.name}")
             self.fail(error)
 
+    def forgive(self, error: BaseException | None) -> None:
+        """A host's main had failed before the test awaited it: the test has the error now."""
+        self.failures = [failure for failure in self.failures if failure is not error]
+
     def note_fault(self, text: str) -> None:
         """A fault was injected: it stands in the trace and in the story."""
         self.trace.note("fault", text)
+        self._keep_fault(text)
+
+    def _keep_fault(self, text: str) -> None:
         if self.trace.detail:
-            self.home.kernel.keep("fault", text, None)
+            host = self.acting_host
+            time_ns = max(self.now_ns(), self.wire.now_ns)
+            self.trace.keep(Event(time_ns, host.name, "(world)", 0, "fault", text, None))
+
+    def begin_faults(self) -> None:
+        """From here on faults may strike, those that the settings ask for."""
+        if self.settings.faults:
+            self.nemesis = Nemesis(self, fault_kinds(self.settings.faults))
+            self.nemesis.go_on()
+            self.at_end.append(self.nemesis.finish)
 
     async def heal(self) -> None:
         """Stop all faults, repair everything."""
+        self.healed = True
+        if self.nemesis is not None:
+            self.nemesis.stop()
         self.network.heal()
 
     @property
@@ -180,10 +206,14 @@ class World:
     async def calm(self) -> AsyncIterator[None]:
         """No faults inside: for set-up and final checks."""
         self._calm_depth += 1
+        if self._calm_depth == 1 and self.nemesis is not None:
+            self.nemesis.stand_still()
         try:
             yield
         finally:
             self._calm_depth -= 1
+            if not self._calm_depth and self.nemesis is not None and not self.sealed:
+                self.nemesis.go_on()
 
     @property
     def is_calm(self) -> bool:
@@ -196,7 +226,7 @@ class World:
         self.failures.append(error)
         self.trace.note("failed", type(error).__name__)
         if self.trace.detail:
-            self.home.kernel.keep("failed", str(error).split("\n")[0], None)
+            self.acting_host.kernel.keep("failed", str(error).split("\n")[0], None)
 
     def note_background(self, context: dict[str, Any]) -> None:
         """asyncio reports something that nobody caught."""
@@ -210,7 +240,7 @@ class World:
         self.trace.note("background", message.split("\n")[0])
 
 
-_OWN_STREAMS = ("pace/", "schedule/", "entropy/")
+_OWN_STREAMS = ("pace/", "schedule/", "entropy/", "fault")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 

@@ -36,7 +36,7 @@ class Dns:
         """How long each look-up takes, as a fault."""
 
     def addresses(self, host: Host, name: str | bytes | None, passive: bool) -> list[str]:
-        """All addresses of a name as `host` sees it, IPv4 last, as Linux prefers."""
+        """All addresses of a name as `host` sees it; Linux prefers IPv4 to private IPv6."""
         if isinstance(name, bytes):
             name = name.decode("idna")
         if name is None:
@@ -85,12 +85,14 @@ class Dns:
             raise not_known()
         found = []
         for address in self.addresses(host, name, bool(flags & socket.AI_PASSIVE)):
+            address, _, scope = address.partition("%")
             six = ":" in address
             if family and family != (socket.AF_INET6 if six else socket.AF_INET):
                 continue
             canonical = _text(name) if flags & socket.AI_CANONNAME and name else ""
             for kind, protocol in _kinds(type, proto):
-                target = (address, number, 0, 0) if six else (address, number)
+                zone = int(scope) if scope.isdigit() else 0
+                target = (address, number, 0, zone) if six else (address, number)
                 found.append(
                     (socket.AF_INET6 if six else socket.AF_INET, kind, protocol, canonical, target)
                 )

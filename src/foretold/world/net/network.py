@@ -1,24 +1,29 @@
 """The network of a world, and the verbs that a test has for it.
 
 Faults by hand: `partition` and `repair`, `hold` and `release`, `clog`, `slow`, `reset`, and the
-quality of a path: `latency`, `loss`, `duplication`, `bandwidth`, `buffers`. Each is something a
-real network does. Never: a connection that gets bytes it was not sent, or in another order.
+quality of a path: `latency`, `loss`, `duplication`, `reordering`, `bandwidth`, `buffers`. Each is
+something a real network does. Never: a connection that gets bytes it was not sent, or in another
+order.
 """
 
 from __future__ import annotations
 
 import errno
+from _thread import get_ident
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from foretold.errors import UsageError
 from foretold.kernel.clock import to_ns
+from foretold.kernel.computer import running
 from foretold.tape import Tape
 from foretold.trace import Trace
 from foretold.world.net.path import Path
 from foretold.world.net.stack import Listener, Stack
 from foretold.world.net.tcp import (
     CONNECTING,
+    DEAD,
     HEADER_BYTES,
     SYN_GIVE_UP_NS,
     TcpEnd,
@@ -54,8 +59,8 @@ class Network:
         self.on_listening: list[Callable[[Stack], object]] = []
         self.on_fault: Callable[[str], object] | None = None
         self._paths: dict[tuple[str, str], Path] = {}
-        self._latency_ns = tuple(to_ns(s) for s in LATENCY_S)
-        self._loopback_ns = tuple(to_ns(s) for s in LOOPBACK_S)
+        self._default = Path(to_ns(LATENCY_S[0]), to_ns(LATENCY_S[1]))
+        """What a path between two hosts is like as long as nobody says otherwise."""
         self._connections = 0
 
     def add_host(self, name: str, kernel: Kernel) -> Stack:
@@ -69,15 +74,19 @@ class Network:
         key = (source.name, target.name)
         found = self._paths.get(key)
         if found is None:
-            low, high = self._loopback_ns if source is target else self._latency_ns
-            found = self._paths[key] = Path(low, high)
+            found = self._paths[key] = self._new_path(loopback=source is target)
         return found
+
+    def _new_path(self, *, loopback: bool) -> Path:
+        if loopback:
+            return Path(to_ns(LOOPBACK_S[0]), to_ns(LOOPBACK_S[1]))
+        return replace(self._default, waiting=[])
 
     def find(self, source: Stack, ip: str) -> Stack | None:
         """The host that has this address, seen from `source`."""
         return source if source.own(ip) else self.by_ip.get(ip)
 
-    # --- connecting ----------------------------------------------------------------------------------
+    # --- connecting ------------------------------------------------------------------------------
 
     def new_end(self, stack: Stack, side: str = "c") -> TcpEnd:
         """A socket that can be connected."""
@@ -112,47 +121,73 @@ class Network:
             end._fail(errno.ETIMEDOUT)
             return
         path, stream = self.path(end.stack, target), end.choices()
-        waited = now_ns - first_ns
-        again_ns = now_ns + max(SYN_RETRY_NS, waited + SYN_RETRY_NS)
-        if not path.open or target.dead or (path.loss and stream.chance(path.loss, "SYN lost")):
-            self.wire.at(again_ns, self._send_syn, end, target, again_ns, first_ns)
-            return
-        when_ns = path.arrival_ns(now_ns, HEADER_BYTES, stream)
-        self.wire.at(when_ns, self._syn_arrives, end, target, first_ns)
+        if path.held and not path.cut:
+            path.waiting.append(lambda then_ns: self._send_syn(end, target, then_ns, first_ns))
+            self.wire.at(first_ns + SYN_GIVE_UP_NS, self._syn_gave_up, end)
+        elif path.cut or (path.loss and stream.chance(path.loss, "SYN lost")):
+            self._syn_again(end, target, now_ns, first_ns)
+        else:
+            when_ns = path.arrival_ns(now_ns, HEADER_BYTES, stream)
+            self.wire.at(when_ns, self._syn_arrives, end, target, now_ns, first_ns)
 
-    def _syn_arrives(self, end: TcpEnd, target: Stack, first_ns: int) -> None:
+    def _syn_again(self, end: TcpEnd, target: Stack, sent_ns: int, first_ns: int) -> None:
+        """No answer comes: the next attempt is after 1 s, then 2, 4 and so on."""
+        again_ns = max(self.wire.now_ns, sent_ns + SYN_RETRY_NS + (sent_ns - first_ns))
+        self.wire.at(again_ns, self._send_syn, end, target, again_ns, first_ns)
+
+    def _syn_gave_up(self, end: TcpEnd) -> None:
+        if end.state == CONNECTING:
+            end._fail(errno.ETIMEDOUT)
+
+    def _syn_arrives(self, end: TcpEnd, target: Stack, sent_ns: int, first_ns: int) -> None:
         now_ns = self.wire.now_ns
         back = self.path(target, end.stack)
         if end.state != CONNECTING:
             return
-        if target.dead or not back.open:
-            self._send_syn(end, target, now_ns + SYN_RETRY_NS, first_ns)
+        if target.dead or self.path(end.stack, target).cut or back.cut:
+            self._syn_again(end, target, sent_ns, first_ns)
             return
-        listener = target.listener_for(*end.remote[:2], end)
+        listener = target.listener_for(end.remote[0], end.remote[1], end)
         if listener is None:
             self.wire.at(back.arrival_ns(now_ns, HEADER_BYTES, end.choices()), end.reset_arrives)
-            return
-        if listener.full:  # Linux drops the SYN; the client tries again
-            again_ns = now_ns + SYN_RETRY_NS
-            self.wire.at(again_ns, self._send_syn, end, target, again_ns, first_ns)
-            return
-        self._answer_syn(end, target, listener)
+        elif listener.full:  # Linux drops the SYN; the client tries again
+            self._syn_again(end, target, sent_ns, first_ns)
+        else:
+            self._answer_syn(end, target, listener, sent_ns, first_ns)
 
-    def _answer_syn(self, end: TcpEnd, target: Stack, listener: Listener) -> None:
+    def _answer_syn(
+        self, end: TcpEnd, target: Stack, listener: Listener, sent_ns: int, first_ns: int
+    ) -> None:
         server = TcpEnd(self, target, end.number, "s")
         server.local, server.remote = end.remote, end.local
+        if listener.dual and ":" not in end.remote[0]:
+            server.local, server.remote = map(_mapped, (end.remote, end.local))
         target.ends[id(server)] = server
+        listener.expected += 1
         back = self.path(target, end.stack)
-        when_ns = back.arrival_ns(self.wire.now_ns, HEADER_BYTES, server.choices())
-        self.wire.at(when_ns, self._synack_arrives, end, server, listener)
 
-    def _synack_arrives(self, end: TcpEnd, server: TcpEnd, listener: Listener) -> None:
+        def leaves(now_ns: int) -> None:
+            when_ns = back.arrival_ns(now_ns, HEADER_BYTES, server.choices())
+            self.wire.at(when_ns, self._synack_arrives, end, server, listener, sent_ns, first_ns)
+
+        if back.held:
+            back.waiting.append(leaves)
+        else:
+            leaves(self.wire.now_ns)
+
+    def _synack_arrives(
+        self, end: TcpEnd, server: TcpEnd, listener: Listener, sent_ns: int, first_ns: int
+    ) -> None:
         now_ns = self.wire.now_ns
         there = self.path(end.stack, server.stack)
-        if end.state != CONNECTING or end.stack.dead:
+        if self.path(server.stack, end.stack).cut or end.state != CONNECTING or end.stack.dead:
+            listener.expected -= 1
             server.vanish()
+            self._syn_again(end, server.stack, sent_ns, first_ns)
             return
-        server.open(end, now_ns)
+        if server.state != DEAD:
+            server.open(end, now_ns)
+        server.peer = end
         end.open(server, now_ns)
         self.trace.note("net", end.stack.name, f"{end.number}", "connected", str(end.remote))
         if there.open:
@@ -173,6 +208,7 @@ class Network:
         server.local, server.remote = path, ""
         end.local, end.remote = "", path
         self.join(end, server)
+        listener.expected += 1
         listener.offer(server)
 
     def join(self, one: TcpEnd, other: TcpEnd) -> None:
@@ -187,7 +223,7 @@ class Network:
         for told in list(self.on_listening):
             told(stack)
 
-    # --- the verbs -----------------------------------------------------------------------------------
+    # --- the verbs -------------------------------------------------------------------------------
 
     def _stack(self, host: HostName) -> Stack:
         name = host if isinstance(host, str) else getattr(host, "name", host)
@@ -197,7 +233,9 @@ class Network:
         return self.stacks[name]
 
     def _between(self, between: tuple[HostName, HostName] | None) -> Iterator[Path]:
+        """The paths meant, and for all of them also what later ones will be like."""
         if between is None:
+            yield self._default
             for key, path in self._paths.items():
                 if key[0] != key[1]:
                     yield path
@@ -224,14 +262,6 @@ class Network:
             raise UsageError(f"latency({low_s}, {high_s}): 0 < low_s <= high_s is needed")
         for path in self._between(between):
             path.low_ns, path.high_ns = to_ns(low_s), to_ns(high_s)
-        if between is None:
-            self._latency_ns = (to_ns(low_s), to_ns(high_s))
-            self._loopback_ns = (to_ns(low_s), to_ns(high_s)) if len(self.stacks) == 1 else (
-                self._loopback_ns
-            )
-            for (a, b), path in self._paths.items():
-                if a == b and len(self.stacks) == 1:
-                    path.low_ns, path.high_ns = self._loopback_ns
 
     def loss(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all packets is lost. TCP sends them again, UDP does not."""
@@ -239,6 +269,20 @@ class Network:
             raise UsageError(f"loss({p}): a probability from 0 to below 1 is needed")
         for path in self._between(between):
             path.loss = p
+
+    def duplication(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
+        """Which part of all datagrams arrives twice."""
+        if not 0 <= p <= 1:
+            raise UsageError(f"duplication({p}): a probability from 0 to 1 is needed")
+        for path in self._between(between):
+            path.duplication = p
+
+    def reordering(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
+        """Which part of all datagrams takes a detour, so that later ones overtake it."""
+        if not 0 <= p <= 1:
+            raise UsageError(f"reordering({p}): a probability from 0 to 1 is needed")
+        for path in self._between(between):
+            path.reordering = p
 
     def bandwidth(
         self, bytes_per_s: float | None, between: tuple[HostName, HostName] | None = None
@@ -307,9 +351,10 @@ class Network:
 
     def heal(self) -> None:
         """Repair and release everything."""
-        for path in self._paths.values():
+        for path in (self._default, *self._paths.values()):
             path.cut = path.held = False
             path.clogged_until_ns, path.factor, path.loss = 0, 1.0, 0.0
+            path.duplication = path.reordering = 0.0
             self._resume(path)
 
     def _resume(self, path: Path) -> None:
@@ -319,4 +364,11 @@ class Network:
                 again(self._now_ns())
 
     def _now_ns(self) -> int:
-        return max((s.now_ns() for s in self.stacks.values()), default=0)
+        """The instant of whoever uses a verb: the host whose code runs, or the wire."""
+        stack = getattr(running.get(get_ident()), "stack", None)
+        return max(self.wire.now_ns, stack.now_ns() if isinstance(stack, Stack) else 0)
+
+
+def _mapped(address: Any) -> Any:
+    """An IPv4 address as an IPv6 socket shows it."""
+    return (f"::ffff:{address[0]}", address[1], 0, 0)

@@ -1,7 +1,8 @@
 """A path: one direction between two hosts, and all that can be wrong with it.
 
-Which faults live here: delay with a rare slow tail, loss, duplication, limited bandwidth, a cut
-(nothing passes, nobody is told), a hold (what is sent waits), a clog (nothing passes for a while).
+Which faults live here: delay with a rare slow tail, loss, duplication and reordering of datagrams,
+limited bandwidth, a cut (nothing passes, nobody is told), a hold (what is sent waits), a clog
+(nothing passes for a while).
 Never here: bytes that change on the way or arrive out of order within one TCP connection; TCP's
 checksum and sequence numbers rule both out in production as well.
 """
@@ -27,6 +28,7 @@ class Path:
     high_ns: int
     loss: float = 0.0
     duplication: float = 0.0
+    reordering: float = 0.0
     bytes_per_s: float | None = None
     cut: bool = False
     held: bool = False
@@ -52,11 +54,19 @@ class Path:
             ) // TAIL_STEPS
         return delay if self.factor == 1.0 else int(delay * self.factor)
 
+    def detour_ns(self) -> int:
+        """How much longer a message takes that others overtake."""
+        return 2 * self.high_ns + (self.high_ns - self.low_ns) * TAIL_FACTOR
+
     def arrival_ns(self, now_ns: int, size: int, stream: Stream) -> int:
         """When something of `size` bytes, sent now, has arrived."""
+        return self.departure_ns(now_ns, size) + self.delay_ns(stream)
+
+    def departure_ns(self, now_ns: int, size: int) -> int:
+        """When all of it is on its way."""
         start = now_ns if now_ns > self.clogged_until_ns else self.clogged_until_ns
         if self.bytes_per_s is not None:
             start = max(start, self._busy_until_ns)
             start += int(size * 1e9 / self.bytes_per_s)
             self._busy_until_ns = start
-        return start + self.delay_ns(stream)
+        return start

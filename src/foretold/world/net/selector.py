@@ -7,7 +7,7 @@ not. Only those that may be ready are looked at, so a thousand idle connections 
 from __future__ import annotations
 
 import selectors
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from foretold.world.net.descriptors import Descriptors
@@ -79,7 +79,16 @@ class WorldSelector(selectors.BaseSelector):
         return self.poll()
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._keys
+        return _KeysByFile(self, self._keys)
+
+    def key_of(self, fileobj: Any) -> selectors.SelectorKey | None:
+        """The registration of a descriptor or a socket, or None."""
+        if isinstance(fileobj, int):
+            return self._keys.get(fileobj)
+        try:
+            return self._keys.get(self._fd(fileobj))
+        except ValueError:
+            return None
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
         try:
@@ -103,3 +112,22 @@ class WorldSelector(selectors.BaseSelector):
                     return key.fd
             raise ValueError(f"Invalid file descriptor: {fd}")
         return fd
+
+
+class _KeysByFile(Mapping[Any, selectors.SelectorKey]):
+    """What `get_map` gives: as the standard library's, it finds sockets as well as numbers."""
+
+    def __init__(self, selector: WorldSelector, keys: dict[int, selectors.SelectorKey]) -> None:
+        self._selector, self._keys = selector, keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys)
+
+    def __getitem__(self, fileobj: Any) -> selectors.SelectorKey:
+        key = self._selector.key_of(fileobj)
+        if key is None:
+            raise KeyError(fileobj)
+        return key

@@ -9,16 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from foretold.world.net.stack import ANY, Listener
+from foretold.world.net.stack import ANY, Bound, Listener
 from foretold.world.net.tcp import CLOSED, CONNECTING, OPEN, TcpEnd, os_error
 from foretold.world.net.udp import UdpEnd
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
 
+T = TypeVar("T")
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 KEEPALIVE_S = (7_200.0, 75.0, 9)
 """Linux' defaults: two hours, then nine probes 75 seconds apart."""
@@ -31,10 +33,14 @@ class WorldSocket(socket.socket):
     _host: Host
     _end: TcpEnd | UdpEnd | None
     _listener: Listener | None
+    _connect_reported = True
+    """Linux says once that a connect has succeeded, then that there is a connection already."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> WorldSocket:
         # The plain object: the real class's __new__ would come back here.
-        return socket.socket.__base__.__new__(cls)  # type: ignore[union-attr,return-value]  # _socket.socket
+        plain: Any = socket.socket.__base__
+        made: WorldSocket = plain.__new__(cls)
+        return made
 
     def __init__(
         self,
@@ -51,6 +57,9 @@ class WorldSocket(socket.socket):
 
             host = current_world().acting_host
         self._host = host
+        self._descriptors = host.descriptors  # of this process: another may follow on the host
+        self._io_refs = 0
+        self._closed = False
         if fileno is not None:
             self._adopt(fileno)
             return
@@ -65,17 +74,15 @@ class WorldSocket(socket.socket):
         self._bound: Any = None
         self._listener = None
         self._end = None
-        self._io_refs = 0
-        self._closed = False
-        self._fd = host.descriptors.give(self)
+        self._fd = self._descriptors.give(self)
         self._attach(end if end is not None else self._new_end())
 
     def _adopt(self, fileno: int) -> None:
-        other = self._host.descriptors.socket(fileno)
+        other = self._descriptors.socket(fileno)
         if not isinstance(other, WorldSocket):
             raise os_error(errno.EBADF)
         self.__dict__.update(other.__dict__)
-        self._host.descriptors.replace(fileno, self)
+        self._descriptors.replace(fileno, self)
         if self._end is not None:
             self._attach(self._end)
 
@@ -92,7 +99,7 @@ class WorldSocket(socket.socket):
         end.on_change = self._stir
 
     def _stir(self) -> None:
-        self._host.descriptors.stir(self._fd)
+        self._descriptors.stir(self._fd)
 
     def __repr__(self) -> str:
         state = "[closed]" if self._closed else f"fd={self._fd}"
@@ -108,7 +115,7 @@ class WorldSocket(socket.socket):
     def writable(self) -> bool:
         return self._end is not None and self._listener is None and self._end.writable()
 
-    # --- what it is --------------------------------------------------------------------------------
+    # --- what it is ------------------------------------------------------------------------------
 
     @property
     def family(self) -> socket.AddressFamily:
@@ -153,7 +160,15 @@ class WorldSocket(socket.socket):
         self._check_open()
         if isinstance(value, int):
             self._options[(level, option)] = int(value)
+        elif (level, option) == (socket.SOL_SOCKET, socket.SO_LINGER):
+            self._set_linger(bytes(value))
+            return
         self._apply_option(level, option, value)
+
+    def _set_linger(self, value: bytes) -> None:
+        on, seconds = struct.unpack("ii", value)
+        if isinstance(self._end, TcpEnd):
+            self._end.linger(seconds if on else None)
 
     def _apply_option(self, level: int, option: int, value: Any) -> None:
         end = self._end
@@ -200,7 +215,7 @@ class WorldSocket(socket.socket):
         number, end.error = end.error, 0
         return number
 
-    # --- addresses ---------------------------------------------------------------------------------
+    # --- addresses -------------------------------------------------------------------------------
 
     def bind(self, address: Any) -> None:
         self._check_open()
@@ -211,14 +226,26 @@ class WorldSocket(socket.socket):
             return
         ip, port = self._resolve(address)
         stack = self._host.stack
-        table: Any = stack.udp if isinstance(self._end, UdpEnd) else stack.listeners
-        shared = bool(self._options.get((socket.SOL_SOCKET, socket.SO_REUSEPORT)))
+        stack.check_address(ip)
         if isinstance(self._end, UdpEnd):
-            shared |= bool(self._options.get((socket.SOL_SOCKET, socket.SO_REUSEADDR)))
-        stack.check_bind(ip, port, shared=shared, table=table)
-        self._bound = self._address(ip, port or stack.free_port(table, ip))
-        if isinstance(self._end, UdpEnd):
+            shared = bool(self._option(socket.SO_REUSEPORT) or self._option(socket.SO_REUSEADDR))
+            stack.check_udp(ip, port, shared=shared)
+            self._bound = self._address(ip, port or stack.free_port(udp=True))
             self._end.bind(self._bound)
+        else:
+            self._claim(ip, port or stack.free_port())
+
+    def _claim(self, ip: str, port: int) -> None:
+        """Take an address for a stream."""
+        only_six = bool(self._options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)))
+        reuse_port = bool(self._option(socket.SO_REUSEPORT))
+        reuse_address = bool(self._option(socket.SO_REUSEADDR))
+        claim = Bound(ip, self._end, reuse_port, reuse_address, only_six)
+        self._host.stack.bind(port, claim)
+        self._bound = self._address(ip, port)
+
+    def _option(self, option: int) -> int:
+        return self._options.get((socket.SOL_SOCKET, option), 0)
 
     def _bind_unix(self, path: str) -> None:
         if path in self._host.stack.unix_paths:
@@ -257,7 +284,7 @@ class WorldSocket(socket.socket):
             raise os_error(errno.ENOTCONN)
         return end.remote
 
-    # --- connecting ----------------------------------------------------------------------------------
+    # --- connecting ------------------------------------------------------------------------------
 
     def listen(self, backlog: int = 128) -> None:
         self._check_open()
@@ -271,8 +298,9 @@ class WorldSocket(socket.socket):
             if self._bound is None:
                 self.bind(("", 0))
             ip, port = self._bound[:2]
-            shared = bool(self._options.get((socket.SOL_SOCKET, socket.SO_REUSEPORT)))
-            stack.check_bind(ip, port, shared=shared, table=stack.listeners)
+            shared = bool(self._option(socket.SO_REUSEPORT))
+            if (ip, port) in stack.listeners and not shared:
+                raise os_error(errno.EADDRINUSE)
             listener = stack.listen(ip, port, min(backlog, BACKLOG_MAX))
             only = (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
             listener.dual = self._family == socket.AF_INET6 and not self._options.get(only)
@@ -294,7 +322,7 @@ class WorldSocket(socket.socket):
         number = self._begin_to_connect(address)
         if number == errno.EINPROGRESS and self._timeout != 0.0:
             self._wait_until(lambda: self._end.state != CONNECTING)  # type: ignore[union-attr]  # a TcpEnd
-            number = self._take_errno()
+            number, self._connect_reported = self._take_errno(), True
         if number:
             raise os_error(number)
 
@@ -316,7 +344,8 @@ class WorldSocket(socket.socket):
             return errno.EALREADY
         if end.state != CLOSED:
             pending = self._take_errno()
-            return pending or errno.EISCONN
+            first, self._connect_reported = not self._connect_reported, True
+            return pending or (0 if first else errno.EISCONN)
         if self._family == socket.AF_UNIX:
             self._host.world.network.connect_unix(end, self._host.stack, os.fsdecode(address))
             return 0
@@ -325,9 +354,12 @@ class WorldSocket(socket.socket):
             ip = "::1" if ":" in ip else "127.0.0.1"
         stack = self._host.stack
         local = self._bound or self._address(stack.source_for(ip), 0)
+        if local[0] in ANY.values():
+            local = self._address(stack.source_for(ip), local[1])
         if not local[1]:
-            local = self._address(local[0], stack.free_port(stack.listeners, local[0]))
+            local = self._address(local[0], stack.free_port())
         self._host.world.network.connect(end, local, self._address(ip, port))
+        self._connect_reported = False
         return errno.EINPROGRESS
 
     def _connect_datagrams(self, end: UdpEnd, address: Any) -> None:
@@ -336,7 +368,7 @@ class WorldSocket(socket.socket):
             self.bind((self._host.stack.source_for(ip), 0))
         end.remote = self._address(ip, port)
 
-    # --- bytes ---------------------------------------------------------------------------------------
+    # --- bytes -----------------------------------------------------------------------------------
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
         self._check_open()
@@ -391,19 +423,31 @@ class WorldSocket(socket.socket):
             self.bind((ANY[self._family], 0))
         return end.send(bytes(data), self._address(ip, port))
 
-    def sendmsg(self, buffers: Any, *rest: Any) -> int:
-        return self.send(b"".join(bytes(part) for part in buffers))
+    def sendmsg(
+        self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None
+    ) -> int:
+        data = b"".join(bytes(part) for part in buffers)
+        return self.send(data) if address is None else self.sendto(data, address)
 
     def recvmsg(self, bufsize: int, *rest: Any) -> tuple[bytes, list[Any], int, Any]:
         data, source = self.recvfrom(bufsize)
         return data, [], 0, source
+
+    def recvmsg_into(self, buffers: Any, *rest: Any) -> tuple[int, list[Any], int, Any]:
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        data, source = self.recvfrom(sum(map(len, views)))
+        left = memoryview(data)
+        for view in views:
+            part, left = left[: len(view)], left[len(view) :]
+            view[: len(part)] = part
+        return len(data), [], 0, source
 
     def _stream_or_datagrams(self) -> TcpEnd | UdpEnd:
         if self._end is None:
             raise os_error(errno.ENOTCONN)
         return self._end
 
-    # --- the end -------------------------------------------------------------------------------------
+    # --- the end ---------------------------------------------------------------------------------
 
     def shutdown(self, how: int) -> None:
         self._check_open()
@@ -425,15 +469,14 @@ class WorldSocket(socket.socket):
         if self._closed:
             return
         self._closed = True
-        self._host.descriptors.stir(self._fd)
-        self._host.descriptors.take_back(self._fd)
+        self._descriptors.stir(self._fd)
+        self._descriptors.take_back(self._fd)
         if self._listener is not None:
             self._listener.close()
         elif self._end is not None:
-            linger = self._options.get((socket.SOL_SOCKET, socket.SO_LINGER))
-            if isinstance(self._end, TcpEnd) and linger == 0 and self._end.state == OPEN:
-                self._end.abort()
             self._end.close()
+        if isinstance(self._end, TcpEnd) and self._bound and self._family in INTERNET:
+            self._host.stack.unbind(self._bound[1], self._end)
 
     def detach(self) -> int:
         fd = self.fileno()
@@ -464,9 +507,9 @@ class WorldSocket(socket.socket):
         if self._closed:
             raise os_error(errno.EBADF)
 
-    # --- waiting -------------------------------------------------------------------------------------
+    # --- waiting ---------------------------------------------------------------------------------
 
-    def _patiently(self, ready: Callable[[], bool], attempt: Callable[[], Any]) -> Any:
+    def _patiently(self, ready: Callable[[], bool], attempt: Callable[[], T]) -> T:
         """Try at once; a socket in blocking mode waits until it can."""
         while True:
             try:

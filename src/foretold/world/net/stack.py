@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foretold.trace import encode
 from foretold.world.net.tcp import TcpEnd, os_error
@@ -34,14 +34,17 @@ class Listener:
         self.dual = False
         """An IPv6 listener that answers IPv4 as well."""
         self.closed = False
+        self.expected = 0
+        """Handshakes that were answered and are not over."""
         self.on_change: Callable[[], object] | None = None
 
     @property
     def full(self) -> bool:
-        return len(self.queue) > self.backlog
+        return len(self.queue) + self.expected > self.backlog
 
     def offer(self, end: TcpEnd) -> None:
         """A connection is established and waits to be accepted."""
+        self.expected -= 1
         if self.closed:
             end.abort()
             return
@@ -55,6 +58,23 @@ class Listener:
         self.stack.forget_listener(self)
         while self.queue:
             self.queue.popleft().abort()
+
+
+class Bound(NamedTuple):
+    """A stream socket's claim to an address, whether it listens or not."""
+
+    ip: str
+    owner: object
+    reuse_port: bool
+    reuse_address: bool
+    only_six: bool
+
+    def overlaps(self, other: Bound) -> bool:
+        """Whether there is an address that both mean."""
+        if (":" in self.ip) == (":" in other.ip):
+            return self.ip == other.ip or {self.ip, other.ip} & set(ANY.values()) != set()
+        six, four = (self, other) if ":" in self.ip else (other, self)
+        return six.ip == "::" and not six.only_six and bool(four.ip)
 
 
 class Stack:
@@ -75,6 +95,10 @@ class Stack:
         """Paths that a socket is bound to, or was: the file stays until it is unlinked."""
         self.udp: dict[tuple[str, int], list[UdpEnd]] = {}
         self.ends: dict[int, TcpEnd] = {}
+        """Connections, until both the program and the kernel are done with them."""
+        self.bound: dict[int, list[Bound]] = {}
+        """Stream sockets by their port."""
+        self.boots = 0
         self._next_port = EPHEMERAL_FIRST
 
     def now_ns(self) -> int:
@@ -87,12 +111,12 @@ class Stack:
         Of TLS the size alone: a server's session tickets are sealed with a key that was made when
         its context was, before the run; what is inside was noted where it was plain.
         """
-        if end.secret is None and content:
-            end.secret = content[:2] == TLS_HANDSHAKE
+        if not end.secret and content[:2] == TLS_HANDSHAKE:
+            end.secret = True  # from here on: STARTTLS comes after lines that are plain
         shown = f"<{len(content)} bytes of TLS>" if end.secret else encode(content)
         self.kernel.trace.note("net", self.name, f"{end.number}{end.side}", what, shown)
 
-    # --- addresses ---------------------------------------------------------------------------------
+    # --- addresses -------------------------------------------------------------------------------
 
     def own(self, ip: str) -> bool:
         """Whether `ip` is one of this host's, or its loopback."""
@@ -104,41 +128,60 @@ class Stack:
         """The address this host uses to talk to `remote_ip`."""
         if ":" in remote_ip:
             return "::1" if remote_ip == "::1" else self.ipv6
-        return remote_ip if remote_ip.startswith("127.") else self.ipv4
+        return "127.0.0.1" if remote_ip.startswith("127.") else self.ipv4
 
-    # --- ports ---------------------------------------------------------------------------------------
+    # --- ports -----------------------------------------------------------------------------------
 
-    def free_port(self, table: dict[tuple[str, int], Any], ip: str) -> int:
+    def free_port(self, *, udp: bool = False) -> int:
         """An ephemeral port that nobody on this host uses."""
+        used: Any = {port for _, port in self.udp} if udp else self.bound
         for _ in range(EPHEMERAL_LAST - EPHEMERAL_FIRST + 1):
             port = self._next_port
             self._next_port = port + 1 if port < EPHEMERAL_LAST else EPHEMERAL_FIRST
-            if not self._taken(table, ip, port):
+            if port not in used:
                 return port
         raise os_error(errno.EADDRINUSE)
 
-    def _taken(self, table: dict[tuple[str, int], Any], ip: str, port: int) -> bool:
-        if (ip, port) in table:
-            return True
-        wild = ip in ANY.values()
-        return any(p == port and (wild or bound in ANY.values()) for bound, p in table)
-
-    def check_bind(self, ip: str, port: int, *, shared: bool, table: Any) -> None:
-        """EADDRINUSE or EADDRNOTAVAIL as the kernel would say."""
+    def check_address(self, ip: str) -> None:
+        """EADDRNOTAVAIL for what is no address of this host."""
         if ip not in ANY.values() and not self.own(ip):
             raise os_error(errno.EADDRNOTAVAIL)
-        if port and not shared and self._conflicts(table, ip, port):
+
+    def check_udp(self, ip: str, port: int, *, shared: bool) -> None:
+        """EADDRINUSE as the kernel would say for datagrams."""
+        claim = Bound(ip, None, False, False, True)
+        for bound, bound_port in self.udp:
+            other = Bound(bound, None, False, False, True)
+            if bound_port == port and not shared and claim.overlaps(other):
+                raise os_error(errno.EADDRINUSE)
+
+    def bind(self, port: int, claim: Bound) -> None:
+        """Give a stream socket its address, or EADDRINUSE."""
+        self._check_claim(port, claim)
+        self.bound.setdefault(port, []).append(claim)
+
+    def _check_claim(self, port: int, claim: Bound) -> None:
+        for other in self.bound.get(port, ()):
+            if other.owner is claim.owner or not claim.overlaps(other):
+                continue
+            if claim.reuse_port and other.reuse_port:
+                continue
+            if claim.reuse_address and other.reuse_address and not self._listens(other, port):
+                continue
             raise os_error(errno.EADDRINUSE)
 
-    def _conflicts(self, table: dict[tuple[str, int], Any], ip: str, port: int) -> bool:
-        six = ":" in ip
-        for bound, bound_port in table:
-            if bound_port == port and (":" in bound) == six:
-                if bound == ip or ANY[socket.AF_INET6 if six else socket.AF_INET] in (ip, bound):
-                    return True
-        return False
+    def _listens(self, claim: Bound, port: int) -> bool:
+        return (claim.ip, port) in self.listeners
 
-    # --- listening -----------------------------------------------------------------------------------
+    def unbind(self, port: int, owner: object) -> None:
+        """The socket is closed: its address is free."""
+        left = [claim for claim in self.bound.get(port, ()) if claim.owner is not owner]
+        if left:
+            self.bound[port] = left
+        else:
+            self.bound.pop(port, None)
+
+    # --- listening -------------------------------------------------------------------------------
 
     def listen(self, ip: str, port: int, backlog: int) -> Listener:
         """Begin to listen. Several may share an address with SO_REUSEPORT."""
@@ -176,7 +219,7 @@ class Stack:
     def is_listening(self, port: int) -> bool:
         return any(bound == port for _, bound in self.listeners)
 
-    # --- the end of a process or of a host ---------------------------------------------------------
+    # --- the end of a process or of a host -------------------------------------------------------
 
     def close_all(self) -> None:
         """The process has died: its kernel closes its sockets."""
@@ -187,6 +230,7 @@ class Stack:
         for end in list(self.ends.values()):
             end.close()
         self.udp.clear()
+        self.bound.clear()
 
     def lose_power(self) -> None:
         """The host is dead: no socket of it says another word."""
@@ -201,11 +245,13 @@ class Stack:
         self.listeners.clear()
         self.unix_listeners.clear()
         self.udp.clear()
+        self.bound.clear()
         self.ends.clear()
 
     def regain_power(self, now_ns: int) -> None:
         """Up again: it answers, if only with resets."""
         self.dead = False
+        self.boots += 1
         waiting, self.waiting = self.waiting, []
         for again in waiting:
             again(now_ns)

@@ -31,7 +31,9 @@ GIVE_UP_NS = 924_600_000_000
 SYN_GIVE_UP_NS = 127 * S
 """tcp_syn_retries = 6: 1 + 2 + 4 + 8 + 16 + 32 + 64 seconds."""
 SEGMENT_BYTES = (65_483, 1_448, 16_384, 4_096, 536)
-"""The largest segment of a connection, drawn for each: with offload, over Ethernet, and odd ones."""
+"""The largest segment of a connection, drawn for each: with offload, over Ethernet, odd ones."""
+BURST_BYTES = 65_536
+"""Segments that follow each other closely take equally long, up to so many bytes."""
 HEADER_BYTES = 66
 
 CLOSED, CONNECTING, OPEN, DEAD = "closed", "connecting", "open", "dead"
@@ -40,6 +42,33 @@ CLOSED, CONNECTING, OPEN, DEAD = "closed", "connecting", "open", "dead"
 def os_error(number: int) -> OSError:
     """The exception that Python raises for an errno."""
     return OSError(number, os.strerror(number))
+
+
+def _take(chunks: deque[bytes | memoryview], size: int) -> bytes:
+    """The first bytes of a queue that is not empty, at most `size`. What is left of a chunk stays
+    as a view: copying it each time would make small reads of much data slow."""
+    first = chunks.popleft()
+    left = size - len(first)
+    if left < 0:
+        view = memoryview(first)
+        chunks.appendleft(view[size:])
+        return bytes(view[:size])
+    if not left or not chunks:
+        return bytes(first)
+    parts = [first]
+    while left and chunks:
+        chunk = chunks.popleft()
+        if len(chunk) > left:
+            view = memoryview(chunk)
+            chunks.appendleft(view[left:])
+            chunk = view[:left]
+        parts.append(chunk)
+        left -= len(chunk)
+    return b"".join(parts)
+
+
+Message = tuple[int, int, Callable[..., object], tuple[Any, ...]]
+"""When it was first sent, its size, and what happens when it arrives."""
 
 
 class TcpEnd:
@@ -57,14 +86,14 @@ class TcpEnd:
         self.error = 0
         """A pending errno, reported once."""
         self.was_reset = False
-        self.secret: bool | None = None
-        """Whether what arrives is TLS; None as long as nothing has."""
+        self.secret = False
+        """Whether what arrives is TLS, from the first handshake record on."""
         self.on_change: Callable[[], object] | None = None
         """Told whenever the socket may have become readable or writable."""
-        self.received: deque[bytes] = deque()
+        self.received: deque[bytes | memoryview] = deque()
         self.received_bytes = 0
         self.eof_received = False
-        self.outgoing: deque[bytes] = deque()
+        self.outgoing: deque[bytes | memoryview] = deque()
         """Accepted from the program, not yet on the wire."""
         self.outgoing_bytes = 0
         self.inflight_bytes = 0
@@ -73,17 +102,27 @@ class TcpEnd:
         self.closed_by_program = False
         self.send_limit, self.receive_limit = network.buffer_limits
         self.keepalive_s: tuple[float, float, int] | None = None
+        self._linger_s: int | None = None
         self._unacknowledged: deque[tuple[int, int]] = deque()
         self._unacknowledged_bytes = 0
         self._last_arrival_ns = 0
+        self._delay_ns = self._burst_bytes = 0
+        self._boot = stack.boots
+        self._sent = self._delivered = 0
+        """Numbers of what was last sent, and of what last reached the other side in order."""
+        self._lost: dict[int, Message] = {}
+        """What did not get through and is to be sent again."""
+        self._early: dict[int, Message] = {}
+        """What has arrived before something that was lost."""
         self._last_heard_ns = 0
         self._segment_bytes = SEGMENT_BYTES[0]
         self._stream: Stream | None = None
         self._give_up: Timer | None = None
+        self._probing: Timer | None = None
         self._wants_room = False
         self._room_due_ns: int | None = None
 
-    # --- what the program asks -----------------------------------------------------------------
+    # --- what the program asks -------------------------------------------------------------------
 
     def readable(self) -> bool:
         return bool(self.received_bytes or self.eof_received or self.error or self.was_reset)
@@ -136,27 +175,10 @@ class TcpEnd:
             return self._nothing_to_receive()
         if peek:
             return b"".join(self.received)[:size]
-        received = self.received
-        chunk = received.popleft()
-        if len(chunk) > size:
-            received.appendleft(chunk[size:])
-            chunk = chunk[:size]
-        elif len(chunk) < size and received:
-            chunk = self._gather(chunk, size)
+        chunk = _take(self.received, size)
         self.received_bytes -= len(chunk)
         self._opened_window(len(chunk))
         return chunk
-
-    def _gather(self, first: bytes, size: int) -> bytes:
-        parts, left = [first], size - len(first)
-        while left and self.received:
-            chunk = self.received.popleft()
-            if len(chunk) > left:
-                self.received.appendleft(chunk[left:])
-                chunk = chunk[:left]
-            parts.append(chunk)
-            left -= len(chunk)
-        return b"".join(parts)
 
     def _nothing_to_receive(self) -> bytes:
         if self.error:
@@ -174,8 +196,7 @@ class TcpEnd:
         if self.was_reset or self.fin_wanted or self.state == DEAD:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         if self.state != OPEN:
-            number = errno.EAGAIN if self.state == CONNECTING else errno.ENOTCONN
-            raise os_error(number)
+            raise os_error(errno.EAGAIN if self.state == CONNECTING else errno.EPIPE)
         size = len(data)
         if not size:
             return 0
@@ -206,7 +227,7 @@ class TcpEnd:
         if self.state == CONNECTING:
             self._die()
         elif self.state == OPEN:
-            if self.received_bytes:
+            if self.received_bytes or self._linger_s == 0:
                 self.abort()  # Linux resets a connection that is closed with unread data
             else:
                 self.fin_wanted = True
@@ -215,8 +236,12 @@ class TcpEnd:
     def abort(self) -> None:
         """Reset the connection: the peer gets ECONNRESET."""
         if self.state == OPEN:
-            self._send_control(self._peer().reset_arrives)
+            self._send_reset()
         self._die()
+
+    def linger(self, seconds: int | None) -> None:
+        """SO_LINGER: with 0 seconds, `close` resets the connection."""
+        self._linger_s = seconds
 
     # --- on the wire -----------------------------------------------------------------------------
 
@@ -255,93 +280,119 @@ class TcpEnd:
             self._send_segment(segment, now_ns)
         if self.fin_wanted and not self.fin_sent:
             self.fin_sent = True
-            self._send_control(peer.fin_arrives, now_ns)
+            self._send(now_ns, HEADER_BYTES, peer.fin_arrives)
+            if self.closed_by_program:
+                self.stack.ends.pop(id(self), None)
 
     def _cut_segment(self, size: int) -> bytes:
-        outgoing = self.outgoing
-        chunk = outgoing.popleft()
-        if len(chunk) > size:
-            outgoing.appendleft(chunk[size:])
-            chunk = chunk[:size]
-        elif len(chunk) < size and outgoing:
-            parts, left = [chunk], size - len(chunk)
-            while left and outgoing:
-                more = outgoing.popleft()
-                if len(more) > left:
-                    outgoing.appendleft(more[left:])
-                    more = more[:left]
-                parts.append(more)
-                left -= len(more)
-            chunk = b"".join(parts)
+        chunk = _take(self.outgoing, size)
         self.outgoing_bytes -= len(chunk)
         return chunk
 
     def _send_segment(self, segment: bytes, now_ns: int) -> None:
         self._unacknowledged_bytes += len(segment)
-        self._send(now_ns, len(segment) + HEADER_BYTES, self._peer().segment_arrives, segment)
+        # Bandwidth is what programs get: headers are not counted.
+        self._send(now_ns, len(segment), self._peer().segment_arrives, segment)
 
-    def _send_control(self, arrives: Callable[..., object], now_ns: int | None = None) -> None:
-        self._send(self.stack.now_ns() if now_ns is None else now_ns, HEADER_BYTES, arrives)
+    def _send_reset(self) -> None:
+        """Once: nobody acknowledges a reset, so that a lost one is not sent again."""
+        peer, path = self._peer(), self._path()
+        stream = self.choices()
+        if not path.open or (path.loss and stream.chance(path.loss, "reset lost")):
+            return
+        when_ns = path.arrival_ns(self.stack.now_ns(), HEADER_BYTES, stream)
+        when_ns = self._last_arrival_ns = max(when_ns, self._last_arrival_ns + 1)
+        self.network.wire.at(when_ns, self._reset_travels, peer)
 
-    def _send(
-        self, now_ns: int, size: int, arrives: Callable[..., object], *content: Any
-    ) -> None:
+    def _reset_travels(self, peer: TcpEnd) -> None:
+        if self._path().open and not peer.stack.dead:
+            peer.reset_arrives()
+
+    def _send(self, now_ns: int, size: int, arrives: Callable[..., object], *content: Any) -> None:
         """Reliably and in order: what is lost or cut off is sent again."""
+        self._sent = number = self._sent + 1
+        self._put_on_wire(number, now_ns, (now_ns, size, arrives, content))
+
+    def _put_on_wire(self, number: int, now_ns: int, message: Message) -> None:
         path = self._path()
         if not path.open:
-            self._send_when_open(path, now_ns, size, arrives, *content)
+            self._lose(number, message, path)
             return
         stream = self.choices()
-        lost_ns = self._retransmissions_ns(path, stream)
-        when_ns = path.arrival_ns(now_ns + lost_ns, size, stream)
+        if path.loss:
+            now_ns += self._retransmissions_ns(path, stream)
+        size = message[1]
+        if now_ns > self._last_arrival_ns or self._burst_bytes <= 0:
+            self._delay_ns = path.delay_ns(stream)
+            self._burst_bytes = BURST_BYTES
+        self._burst_bytes -= size
+        when_ns = path.departure_ns(now_ns, size) + self._delay_ns
         if when_ns <= self._last_arrival_ns:
             when_ns = self._last_arrival_ns + 1
         self._last_arrival_ns = when_ns
-        self.network.wire.at(when_ns, self._arrive, now_ns, size, arrives, content)
+        self.network.wire.at(when_ns, self._arrive, number, message)
 
     def _retransmissions_ns(self, path: Path, stream: Stream) -> int:
-        if not path.loss:
-            return 0
         lost_ns, timeout_ns = 0, RTO_NS_MIN
         while lost_ns < GIVE_UP_NS and stream.chance(path.loss, "segment lost"):
             lost_ns += timeout_ns
             timeout_ns = min(2 * timeout_ns, RTO_NS_MAX)
         return lost_ns
 
-    def _arrive(
-        self, sent_ns: int, size: int, arrives: Callable[..., object], content: tuple[Any, ...]
-    ) -> None:
-        """The segment reaches the other host, unless the path was cut meanwhile or it is dead."""
+    def _arrive(self, number: int, message: Message) -> None:
+        """It reaches the other host, unless the path was cut meanwhile or that host is dead."""
         path = self._path()
         if not path.open or self._peer().stack.dead:
-            self._send_when_open(path, sent_ns, size, arrives, *content)
-            return
-        self._called_off()
-        arrives(*content)
+            self._lose(number, message, path)
+        elif number != self._delivered + 1:
+            self._early[number] = message
+        else:
+            self._deliver(message)
+            while self._early and (following := self._early.pop(self._delivered + 1, None)):
+                self._deliver(following)
 
-    def _send_when_open(
-        self, path: Path, sent_ns: int, size: int, arrives: Callable[..., object], *content: Any
-    ) -> None:
-        if self._give_up is None:
-            self._give_up = self.network.wire.timer(sent_ns + GIVE_UP_NS, self._gave_up)
+    def _deliver(self, message: Message) -> None:
+        self._delivered += 1
+        if self._give_up is not None and not self._lost:
+            self._called_off()
+        message[2](*message[3])
 
-        def again(now_ns: int) -> None:
-            if self.state == DEAD and not self.fin_wanted:
-                return
-            # The next retransmission comes after half of the time that was waited in vain.
-            waited = now_ns - sent_ns
-            delay = 0 if path.held else min(max(RTO_NS_MIN, waited // 2), RTO_NS_MAX)
-            self.network.wire.at(
-                now_ns + delay, self._send_again, size, arrives, content, now_ns + delay
-            )
+    def _lose(self, number: int, message: Message, path: Path) -> None:
+        """Keep it until it can be sent again: the path is open again, or the host is up."""
+        if not self._lost:
+            peer = self._peer().stack
+            (peer.waiting if peer.dead else path.waiting).append(self._try_again)
+            self._was_held = path.held and not path.cut and not peer.dead
+        self._lost[number] = message
+        self._expect_answer(message[0])
 
-        peer = self._peer().stack
-        (peer.waiting if peer.dead else path.waiting).append(again)
+    _was_held = False
 
-    def _send_again(
-        self, size: int, arrives: Callable[..., object], content: tuple[Any, ...], now_ns: int
-    ) -> None:
-        self._send(now_ns, size, arrives, *content)
+    def _expect_answer(self, since_ns: int) -> None:
+        """Nothing comes back: one day the kernel gives up."""
+        if self._give_up is None and self.state == OPEN:
+            self._give_up = self.network.wire.timer(since_ns + GIVE_UP_NS, self._gave_up)
+
+    def _try_again(self, now_ns: int) -> None:
+        """The way is open: what was held goes at once, what was lost with its retransmission."""
+        due_ns = now_ns if self._was_held else self._retransmission_ns(now_ns)
+        self.network.wire.at(due_ns, self._send_again, due_ns)
+
+    def _retransmission_ns(self, now_ns: int) -> int:
+        """When Linux next retransmits: 0.2 s after the loss, and then in doubling intervals."""
+        due_ns = min(message[0] for message in self._lost.values())
+        timeout_ns = RTO_NS_MIN
+        while due_ns <= now_ns:
+            due_ns += timeout_ns
+            timeout_ns = min(2 * timeout_ns, RTO_NS_MAX)
+        return due_ns
+
+    def _send_again(self, now_ns: int) -> None:
+        lost, self._lost = self._lost, {}
+        if self.state == DEAD or self.stack.dead or self._boot != self.stack.boots:
+            return  # nobody is left who could retransmit
+        for number in sorted(lost):
+            self._put_on_wire(number, now_ns, lost[number])
 
     def _called_off(self) -> None:
         if self._give_up is not None:
@@ -363,7 +414,12 @@ class TcpEnd:
         self._last_heard_ns = now_ns
         self.received.append(segment)
         self.received_bytes += len(segment)
-        sender.acknowledged(len(segment), self._answer_ns(now_ns))
+        back = self.network.path(self.stack, sender.stack)
+        if back.cut or back.held:
+            sender._expect_answer(now_ns)
+            back.waiting.append(lambda when_ns: sender.acknowledged(len(segment), when_ns))
+        else:
+            sender.acknowledged(len(segment), now_ns + back.low_ns)
         self.stack.note(self, "received", segment)
         self._changed()
 
@@ -373,6 +429,8 @@ class TcpEnd:
 
     def acknowledged(self, size: int, when_ns: int) -> None:
         self._unacknowledged.append((when_ns, size))
+        if self._give_up is not None and not self._lost:
+            self._called_off()
         if self._wants_room:
             self._tell_when_room(when_ns)
 
@@ -382,8 +440,12 @@ class TcpEnd:
         if peer is None:
             return
         if peer.outgoing_bytes:
-            when_ns = self._answer_ns(self.stack.now_ns())
-            self.network.wire.at(when_ns, peer.window_opens, size)
+            back = self.network.path(self.stack, peer.stack)
+            if back.open:
+                when_ns = self.stack.now_ns() + back.low_ns
+                self.network.wire.at(when_ns, peer.window_opens, size)
+            else:
+                back.waiting.append(lambda now_ns: peer.window_opens(size))
         else:
             peer.inflight_bytes -= size
 
@@ -403,7 +465,10 @@ class TcpEnd:
         if self.stack.dead or self.state not in (OPEN, CONNECTING):
             return
         self.stack.note(self, "reset", b"")
-        self._fail(errno.ECONNREFUSED if self.state == CONNECTING else errno.ECONNRESET)
+        if self.state == CONNECTING:
+            self._fail(errno.ECONNREFUSED)
+        else:  # in CLOSE_WAIT, Linux reports EPIPE instead
+            self._fail(errno.EPIPE if self.eof_received else errno.ECONNRESET)
 
     def _refuse(self, sender: TcpEnd) -> None:
         """Data for a socket that is closed: Linux answers with a reset."""
@@ -425,6 +490,9 @@ class TcpEnd:
         self._called_off()
         self.outgoing.clear()
         self.outgoing_bytes = 0
+        self.stack.ends.pop(id(self), None)
+        if self._probing is not None:
+            self._probing.called_off = True
 
     def vanish(self) -> None:
         """The host has lost its power: nothing is sent, nobody is told."""
@@ -446,17 +514,28 @@ class TcpEnd:
 
     def _arm_keepalive(self, now_ns: int) -> None:
         if self.keepalive_s is not None:
-            due = now_ns + int(self.keepalive_s[0] * S)
-            self.network.wire.timer(due, self._probe, 0)
+            self._probe_at(now_ns + int(self.keepalive_s[0] * S), 0)
+
+    def _probe_at(self, due_ns: int, unanswered: int) -> None:
+        if self._probing is not None:
+            self._probing.called_off = True
+        self._probing = self.network.wire.timer(due_ns, self._probe, unanswered)
+        self._probing.vain = self._is_answered
+
+    def _is_answered(self) -> bool:
+        """Whether a probe would find the peer as it should be, and change nothing."""
+        peer = self._peer()
+        there, back = self._path(), self.network.path(peer.stack, self.stack)
+        return there.open and back.open and not peer.stack.dead and peer.state == OPEN
 
     def _probe(self, unanswered: int) -> None:
         if self.state != OPEN or self.keepalive_s is None or self.stack.dead:
             return
         idle_s, interval_s, probes = self.keepalive_s
         now_ns = self.network.wire.now_ns
-        if now_ns - self._last_heard_ns < int(idle_s * S):
-            due = self._last_heard_ns + int(idle_s * S)
-            self.network.wire.timer(due, self._probe, 0)
+        due_ns = self._last_heard_ns + int(idle_s * S)
+        if now_ns < due_ns:
+            self._probe_at(due_ns, 0)
             return
         peer = self._peer()
         there, back = self._path(), self.network.path(peer.stack, self.stack)
@@ -469,5 +548,4 @@ class TcpEnd:
         elif unanswered >= probes:
             self._fail(errno.ETIMEDOUT)
         else:
-            due = now_ns + int(interval_s * S)
-            self.network.wire.timer(due, self._probe, unanswered + 1)
+            self._probe_at(now_ns + int(interval_s * S), unanswered + 1)

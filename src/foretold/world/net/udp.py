@@ -56,7 +56,7 @@ class UdpEnd:
 
     def bind(self, address: Any) -> None:
         self.local = address
-        self.stack.udp.setdefault(address[:2], []).append(self)
+        self.stack.udp.setdefault((address[0], address[1]), []).append(self)
 
     def send(self, data: bytes, address: Any) -> int:
         if self.error:
@@ -78,7 +78,9 @@ class UdpEnd:
         if path.duplication and stream.chance(path.duplication, "datagram doubled"):
             copies = 2
         for _ in range(copies):
-            if path.held:
+            if path.reordering and stream.chance(path.reordering, "datagram overtaken"):
+                self._send_on(data, address, target, now_ns + path.detour_ns())
+            elif path.held:
                 path.waiting.append(lambda when_ns: self._send_on(data, address, target, when_ns))
             else:
                 self._send_on(data, address, target, now_ns)
@@ -103,7 +105,16 @@ class UdpEnd:
 
     def _unreachable(self, target: Stack) -> None:
         """Nobody listens: the other kernel says so, and a connected socket hears of it."""
-        if self.remote is not None and self.network.path(target, self.stack).open:
+        back = self.network.path(target, self.stack)
+        if self.remote is None or not back.open:
+            return
+        if back.loss and self.choices().chance(back.loss, "answer lost"):
+            return
+        wire = self.network.wire
+        wire.at(back.arrival_ns(wire.now_ns, OVERHEAD_BYTES, self.choices()), self._refused)
+
+    def _refused(self) -> None:
+        if not self.closed and not self.stack.dead:
             self.error = errno.ECONNREFUSED
             self._changed()
 

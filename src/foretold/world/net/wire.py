@@ -16,10 +16,13 @@ _heappush, _heappop = heapq.heappush, heapq.heappop
 class Timer:
     """Something that will happen on the wire and can be called off."""
 
-    __slots__ = ("called_off",)
+    __slots__ = ("called_off", "vain")
 
     def __init__(self) -> None:
         self.called_off = False
+        self.vain: Callable[[], bool] | None = None
+        """Tells whether it would change nothing but set itself anew, as a keep-alive probe does
+        that is answered. Such timers alone keep no world alive."""
 
 
 class Wire:
@@ -49,6 +52,15 @@ class Wire:
         while queue and queue[0][4] is not None and queue[0][4].called_off:
             _heappop(queue)
         return queue[0][0] if queue else None
+
+    def is_vain(self) -> bool:
+        """Whether nothing that is to come can make a difference."""
+        for _, _, _, _, timer in self.queue:
+            if timer is None or not (
+                timer.called_off or (timer.vain is not None and timer.vain())
+            ):
+                return False
+        return True
 
     def happen(self, until_ns: int) -> None:
         """Let happen what is due by `until_ns`."""

@@ -1,0 +1,33 @@
+"""A name is not found for a while (NXDOMAIN): a name server that has not heard of it yet, or again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretold.tape import Stream
+from foretold.world.faults.kind import LASTS_S, Kind
+from foretold.world.faults.nemesis import Ground
+
+
+class DnsMissing(Kind):
+    """One host's name."""
+
+    name = "dns_missing"
+
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        world = ground.world
+        names = [name for name in ground.known_names() if name not in world.dns.missing]
+        if not names:
+            return
+        name = choices.pick(names, "name")
+        lasts_s = choices.pick(LASTS_S, "lasts")
+        world.dns.missing.add(name)
+        world.note_fault(f"the name {name} is not found")
+        try:
+            yield lasts_s
+        finally:
+            world.dns.missing.discard(name)
+            world.note_fault(f"the name {name} is found again")
+
+
+DNS_MISSING = DnsMissing()

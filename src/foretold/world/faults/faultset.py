@@ -1,0 +1,93 @@
+"""Sets of fault kinds: what `faults=` takes, and how that is written on a tape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from foretold.errors import UsageError
+from foretold.world.faults.kind import Kind
+
+_KNOWN: dict[str, Kind] = {}
+"""All kinds there are, by name; in the order in which they were made known."""
+
+
+class FaultSet:
+    """Some kinds of faults, in a fixed order. Which of them a run has is drawn from its tape."""
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        order = list(_KNOWN)
+        self.kinds = tuple(sorted(dict.fromkeys(kinds), key=order.index))
+
+    @classmethod
+    def of(cls, *kinds: Kind) -> FaultSet:
+        """A set of new kinds, which are made known by their names."""
+        for kind in kinds:
+            _KNOWN.setdefault(kind.name, kind)
+        return cls(tuple(kind.name for kind in kinds))
+
+    def __add__(self, other: FaultSet) -> FaultSet:
+        if not isinstance(other, FaultSet):
+            return NotImplemented
+        return FaultSet(self.kinds + other.kinds)
+
+    def only(self, *names: str) -> FaultSet:
+        """These kinds alone."""
+        self._check(names, "only")
+        return FaultSet(names)
+
+    def without(self, *names: str) -> FaultSet:
+        """All kinds but these."""
+        self._check(names, "without")
+        return FaultSet(tuple(name for name in self.kinds if name not in names))
+
+    def _check(self, names: tuple[str, ...], verb: str) -> None:
+        for name in names:
+            if name not in self.kinds:
+                known = ", ".join(self.kinds)
+                raise UsageError(f"{verb}({name!r}): this set has no such kind; it has {known}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kinds)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.kinds
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FaultSet) and self.kinds == other.kinds
+
+    def __hash__(self) -> int:
+        return hash(self.kinds)
+
+    def __str__(self) -> str:
+        """As a tape keeps it: the names themselves, so that a set may grow without changing an old
+        tape."""
+        return " ".join(self.kinds)
+
+    def __repr__(self) -> str:
+        return f"<faults {', '.join(self.kinds) or 'none'}>"
+
+
+def faults_text(faults: Any) -> str:
+    """What `faults=` was given, as a tape keeps it."""
+    if faults is None:
+        return ""
+    if isinstance(faults, str):
+        return str(FaultSet(tuple(kind.name for kind in fault_kinds(faults))))
+    if isinstance(faults, FaultSet):
+        return str(faults)
+    raise UsageError(
+        f"faults is a set of faults, such as faults=foretold.faults.network; got {faults!r}"
+    )
+
+
+def fault_kinds(text: str) -> list[Kind]:
+    """The kinds behind a tape's setting."""
+    for name in text.split():
+        if name not in _KNOWN:
+            known = ", ".join(_KNOWN)
+            raise UsageError(f"there is no fault {name!r}; there are {known}")
+    return [_KNOWN[name] for name in text.split()]

@@ -1,0 +1,83 @@
+"""A kind of fault: what it does when it strikes, and how it is undone.
+
+`strike` is a generator. It does its harm, yields how many seconds that lasts (once, or several times
+with something happening in between), and repairs in a `finally`: so a fault that is called off, by
+`world.heal()` or because a calm passage begins, leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from foretold.tape import Stream
+
+if TYPE_CHECKING:
+    from foretold.world.faults.nemesis import Ground
+    from foretold.world.net.path import Path
+
+LASTS_S = (0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0)
+"""How long a fault lasts. Longer than a client's patience, shorter than a test's."""
+
+Undo = Callable[[], object]
+
+
+class Kind:
+    """One kind of fault. It has no state: what is going on lives in the generator of a strike."""
+
+    name: str
+
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        """Strike now, if there is something to strike."""
+        raise NotImplementedError
+
+
+class BetweenHosts(Kind):
+    """A fault on the way between two hosts that have spoken to each other."""
+
+    touches: str
+    """Which property of a path it changes: two faults never change the same one at once."""
+
+    def is_untouched(self, path: Path) -> bool:
+        """Whether the path is as it should be; a test's own faults are not undone by ours."""
+        raise NotImplementedError
+
+    def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
+        """Do it; the answer undoes it."""
+        raise NotImplementedError
+
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        pair = ground.take_pair(self.touches, self.is_untouched, choices)
+        if pair is None:
+            return
+        try:
+            lasts_s = choices.pick(LASTS_S, "lasts")
+            undo = self.begin(ground, *pair, lasts_s, choices)
+            try:
+                yield lasts_s
+            finally:
+                undo()
+        finally:
+            ground.give_back(self.touches, pair)
+
+
+class OnHost(Kind):
+    """A fault of one host, other than the test's own."""
+
+    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+        """Do it; the answer undoes it."""
+        raise NotImplementedError
+
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        host = ground.take_host(choices)
+        if host is None:
+            return
+        try:
+            lasts_s = choices.pick(LASTS_S, "lasts")
+            undo = self.begin(ground, host, choices)
+            try:
+                yield lasts_s
+            finally:
+                undo()
+        finally:
+            ground.give_back("host", host.name)

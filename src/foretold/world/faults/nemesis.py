@@ -1,0 +1,225 @@
+"""The nemesis: which faults a run has, and when they strike. All of it by the tape.
+
+Swarm: a run does not have a little of everything. It draws a few kinds out of those that were asked
+for, and bursts in which they strike; other runs draw others. Each kind, and each single
+fault, has a stream of its own, so that the shrinker takes away one and shifts none of the others.
+
+The budget, which keeps a run survivable: at most `AT_A_TIME_MAX` faults at one time, never two that
+change the same thing, each over after seconds, `TIMES_MAX` of each kind, `FAULTS_MAX` in a run. What
+lies beyond is left out. Inside `world.calm()` the nemesis stands still (what it had broken is
+repaired), and after `world.heal()` it is gone.
+
+It is driven by the wire and not by a task: it holds up nothing, and a world that waits for ever is
+still found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from foretold.kernel.clock import to_ns
+from foretold.tape import Stream
+
+if TYPE_CHECKING:
+    from foretold.world.faults.kind import Kind
+    from foretold.world.net.path import Path
+    from foretold.world.net.wire import Timer
+    from foretold.world.world import World
+
+AT_A_TIME_MAX = 3
+TIMES_MAX = 6
+FAULTS_MAX = 20
+QUIET_RUNS = 1 / 8
+KIND_SHARES = (1 / 6, 1 / 3, 2 / 3)
+"""With which probability a kind is in a run: few kinds, some, most of them."""
+KINDS_MIN = 2
+"""So many kinds a run has on average at least, if so many were asked for."""
+STRETCHES_S = (1.0, 3.0, 5.0, 10.0, 30.0)
+"""Within which time, counted without calm passages, the faults of a run strike."""
+MOMENTS = 1_000
+BURSTS_MAX = 4
+AFTER_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
+"""Faults come in bursts, so many seconds after the burst began: most bugs that need two faults need
+them close together, and on the same way."""
+
+
+class Strike(NamedTuple):
+    """A fault that is planned, at an instant of the nemesis' own time."""
+
+    at_ns: int
+    kind: Kind
+    choices: Stream
+
+
+@dataclass(eq=False, slots=True)
+class Fault:
+    """A fault that is going on."""
+
+    steps: Iterator[float]
+    timer: Timer | None = None
+
+
+@dataclass(slots=True)
+class Ground:
+    """What a fault can strike, and what is taken already."""
+
+    world: World
+    taken: set[tuple[str, Any]] = field(default_factory=set)
+    is_over: bool = False
+    last: tuple[str, str] | None = None
+    """Where a fault struck last."""
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Pairs of hosts that have spoken to each other, in the order in which they began to."""
+        spoken = [key for key in self.world.network._paths if key[0] != key[1]]
+        return [pair for n, pair in enumerate(spoken) if pair[::-1] not in spoken[:n]]
+
+    def paths(self, a: str, b: str) -> list[Path]:
+        """The way there, and the way back."""
+        return self.world.network._both(a, b)
+
+    def take_pair(
+        self, what: str, is_untouched: Callable[[Path], bool], choices: Stream
+    ) -> tuple[str, str] | None:
+        """One of the pairs for which `what` is as it should be; nobody else gets it meanwhile."""
+        free = [
+            pair
+            for pair in self.pairs()
+            if (what, pair) not in self.taken and all(map(is_untouched, self.paths(*pair)))
+        ]
+        if not free:
+            return None
+        if self.last not in free or choices.boolean("another pair than last"):
+            self.last = choices.pick(free, "between")
+        pair = self.last
+        assert pair is not None, "it is one of those that are free"
+        self.taken.add((what, pair))
+        return pair
+
+    def take_host(self, choices: Stream) -> Any:
+        """A host that runs, is not the test's own, and can be started again; or None."""
+        free = [
+            host
+            for host in self.world.live_hosts()
+            if host.main is not None and not host.paused and ("host", host.name) not in self.taken
+        ]
+        if not free:
+            return None
+        host = choices.pick(free, "host")
+        self.taken.add(("host", host.name))
+        self.wake(host)
+        return host
+
+    def give_back(self, what: str, taken: Any) -> None:
+        self.taken.discard((what, taken))
+
+    def wake(self, host: Any) -> None:
+        """Something happens to this host: its clock is not behind that."""
+        clock = host.kernel.clock
+        clock.ns = max(clock.ns, self.world.wire.now_ns)
+
+    def unclog(self, a: str, b: str) -> None:
+        for path in self.paths(a, b):
+            path.clogged_until_ns = 0
+
+    def known_names(self) -> list[str]:
+        """Names of hosts that somebody has spoken to."""
+        return list(dict.fromkeys(name.lower() for pair in self.pairs() for name in pair))
+
+
+class Nemesis:
+    """The faults of one run."""
+
+    def __init__(self, world: World, kinds: list[Kind]) -> None:
+        self.world = world
+        self.ground = Ground(world)
+        self.planned = _plan(world, kinds)
+        self.going_on: list[Fault] = []
+        self.struck = 0
+        self._timer: Timer | None = None
+        self._spent_ns = 0
+        """The nemesis' own time: how much has passed outside of calm passages."""
+        self._since_ns = 0
+
+    def go_on(self) -> None:
+        """The run begins, or a calm passage is over."""
+        self._since_ns = max(self.world.now_ns(), self.world.wire.now_ns)
+        self._arm()
+
+    def stand_still(self) -> None:
+        """A calm passage begins: what was broken is repaired, and nothing strikes."""
+        if self._timer is not None:
+            self._timer.called_off = True
+            self._timer = None
+        self._spent_ns += max(0, self.world.now_ns() - self._since_ns)
+        for fault in list(self.going_on):
+            self._end(fault)
+
+    def stop(self) -> None:
+        """No more faults in this run."""
+        self.planned.clear()
+        self.stand_still()
+
+    def finish(self) -> None:
+        """The run is over: nothing is put right any more that would make something happen."""
+        self.ground.is_over = True
+        self.stop()
+
+    def _arm(self) -> None:
+        if self.planned:
+            when_ns = self._since_ns + max(0, self.planned[0].at_ns - self._spent_ns)
+            self._timer = self.world.wire.timer(when_ns, self._strike)
+
+    def _strike(self) -> None:
+        strike = self.planned.pop(0)
+        if len(self.going_on) < AT_A_TIME_MAX and self.struck < FAULTS_MAX:
+            self.struck += 1
+            fault = Fault(strike.kind.strike(self.ground, strike.choices))
+            self.going_on.append(fault)
+            self._step(fault)
+        self._arm()
+
+    def _step(self, fault: Fault) -> None:
+        """Let a fault go on to its next stage, or to its end."""
+        fault.timer = None
+        lasts_s = next(fault.steps, None)
+        if not lasts_s:
+            self._end(fault)
+        else:
+            when_ns = self.world.wire.now_ns + to_ns(lasts_s)
+            fault.timer = self.world.wire.timer(when_ns, self._step, fault)
+
+    def _end(self, fault: Fault) -> None:
+        if fault.timer is not None:
+            fault.timer.called_off = True
+        self.going_on.remove(fault)
+        fault.steps.close()  # type: ignore[attr-defined]  # a generator: its finally repairs
+
+
+def _plan(world: World, kinds: list[Kind]) -> list[Strike]:
+    """Draw what will strike, and when. Whom it strikes is drawn when it does."""
+    tape = world.tape
+    swarm = tape.stream("fault")
+    if tape.origin == "enumerated" or not swarm.chance(1 - QUIET_RUNS, "any faults"):
+        return []
+    least = min(1.0, KINDS_MIN / len(kinds))
+    share = max(least, swarm.pick(KIND_SHARES, "share of the kinds"))
+    stretch_ns = to_ns(swarm.pick(STRETCHES_S, "stretch of time"))
+    bursts = [
+        stretch_ns * swarm.choose(MOMENTS, "burst") // MOMENTS
+        for _ in range(1 + swarm.choose(BURSTS_MAX, "bursts"))
+    ]
+    planned = []
+    for kind in kinds:
+        if not tape.stream("fault", kind.name).chance(share, f"{kind.name} at all"):
+            continue
+        for number in range(1, TIMES_MAX + 1):
+            choices = tape.stream("fault", kind.name, number)
+            if choices.boolean("strikes"):
+                after_s = choices.pick(AFTER_S, "after the burst began")
+                at_ns = choices.pick(bursts, "burst") + to_ns(after_s)
+                planned.append(Strike(at_ns, kind, choices))
+    planned.sort(key=lambda strike: strike.at_ns)
+    return planned

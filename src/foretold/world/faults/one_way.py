@@ -1,0 +1,32 @@
+"""One way: for a while nothing passes from one host to another, while the way back is open.
+
+An asymmetric route or a half-broken link: requests arrive and their answers do not.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from foretold.tape import Stream
+from foretold.world.faults.kind import BetweenHosts, Undo
+from foretold.world.faults.nemesis import Ground
+from foretold.world.net.path import Path
+
+
+class OneWay(BetweenHosts):
+    """A partition in one direction."""
+
+    name = "one_way"
+    touches = "cut"
+
+    def is_untouched(self, path: Path) -> bool:
+        return not path.cut
+
+    def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
+        network = ground.world.network
+        source, target = choices.pick([(a, b), (b, a)], "direction")
+        network.partition(source, target, one_way=True)
+        return partial(network.repair, a, b)
+
+
+ONE_WAY = OneWay()

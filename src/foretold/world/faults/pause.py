@@ -1,0 +1,30 @@
+"""Pause: a host's programs stand still for a while; its kernel goes on. A long garbage collection, a
+stopped container."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foretold.tape import Stream
+from foretold.world.faults.kind import OnHost, Undo
+from foretold.world.faults.nemesis import Ground
+
+
+class Pause(OnHost):
+    """SIGSTOP and SIGCONT."""
+
+    name = "pause"
+
+    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+        host.pause()
+        ground.world.note_fault(f"pause {host.name}")
+
+        def undo() -> None:
+            ground.wake(host)
+            host.resume()
+            ground.world.note_fault(f"resume {host.name}")
+
+        return undo
+
+
+PAUSE = Pause()

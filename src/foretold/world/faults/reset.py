@@ -1,0 +1,30 @@
+"""Reset: every connection between two hosts breaks at once, as when a firewall lost its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretold.tape import Stream
+from foretold.world.faults.kind import Kind
+from foretold.world.faults.nemesis import Ground
+from foretold.world.net.path import Path
+
+
+class Reset(Kind):
+    """Over as soon as it has happened."""
+
+    name = "reset"
+
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        pair = ground.take_pair("reset", _is_any, choices)
+        if pair is not None:
+            ground.world.network.reset(*pair)
+            ground.give_back("reset", pair)
+        yield 0.0
+
+
+def _is_any(path: Path) -> bool:
+    return True
+
+
+RESET = Reset()

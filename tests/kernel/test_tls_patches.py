@@ -1,0 +1,71 @@
+"""TLS inside a run is the same to the byte, and outside it is as random as ever."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+
+from foretold.kernel.tls_patches import TlsRandom
+from tests.kernel.fake_computer import FakeComputer, a_run
+
+
+def hello() -> bytes:
+    """The first message of a handshake: mostly random numbers."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    connection = context.wrap_bio(incoming, outgoing, server_hostname="api")
+    try:
+        connection.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+def test_openssl_can_be_led_on_this_python() -> None:
+    """Else sizes may differ between runs, as docs/limits.md says."""
+    assert TlsRandom().works
+
+
+def test_a_handshake_repeats_inside_a_run() -> None:
+    """Client random, session id and key share all come from the tape."""
+    seen = set()
+    for _ in range(3):
+        with a_run(FakeComputer(first_byte=7)):
+            seen.add(hello())
+    assert len(seen) == 1
+
+
+def test_another_tape_gives_another_handshake() -> None:
+    """It is the tape that decides, not a constant."""
+    with a_run(FakeComputer(first_byte=1)):
+        one = hello()
+    with a_run(FakeComputer(first_byte=2)):
+        other = hello()
+    assert one != other
+
+
+def test_outside_it_is_random_again() -> None:
+    """Nothing is left behind: two handshakes differ before and after a run."""
+    with a_run(FakeComputer()):
+        hello()
+    assert hello() != hello()
+
+
+def test_other_threads_keep_real_randomness() -> None:
+    """The source is one for the process; only the thread of the run may get foreseeable bytes."""
+    seen: list[bytes] = []
+    ready, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        ready.wait()
+        seen.append(hello())
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with a_run(FakeComputer(first_byte=7)):
+        inside = hello()
+        ready.set()
+        done.wait()
+    thread.join()
+    assert seen[0] != inside

@@ -1,0 +1,283 @@
+"""Faults that the world draws by itself: by the tape, inside a budget, and never where it is calm."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+import foretold
+from foretold.tape.file import TapeFile, dumps, loads
+from foretold.world.faults.nemesis import AT_A_TIME_MAX, FAULTS_MAX
+from foretold.world.run import Run, execute
+from foretold.world.settings import Settings
+
+NETWORK = (
+    "partition",
+    "one_way",
+    "hold",
+    "clog",
+    "swizzle",
+    "slow",
+    "latency",
+    "loss",
+    "reset",
+    "dns_missing",
+    "dns_slow",
+)
+HOSTS = ("kill", "pause", "clock_skew")
+PORT = 80
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send back each line."""
+    try:
+        while line := await reader.readline():
+            writer.write(line)
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+async def serve() -> None:
+    """An echo server that a fault may kill and start again."""
+    await asyncio.start_server(echo, "0.0.0.0", PORT)
+    await asyncio.Event().wait()
+
+
+async def ask() -> bool:
+    """One request on a connection of its own; whether it was answered within a second."""
+    try:
+        async with asyncio.timeout(1):
+            reader, writer = await asyncio.open_connection("server", PORT)
+            try:
+                writer.write(b"hello\n")
+                return await reader.readline() == b"hello\n"
+            finally:
+                writer.close()
+    except OSError:  # TimeoutError is one
+        return False
+
+
+async def client() -> None:
+    """Ask for ever."""
+    while True:
+        await ask()
+        await asyncio.sleep(0.1)
+
+
+async def busy(world: foretold.World) -> None:
+    """A server and two clients for some seconds."""
+    if not world.host("server").stack.is_listening(PORT):
+        world.host("server").start(serve)
+    for name in ("alice", "bob"):
+        world.host(name).start(client)
+    await world.clock.advance(8)
+
+
+def made(main: object, seed: int, faults: foretold.faults.FaultSet) -> Run:
+    """A run with all its events."""
+    settings = Settings(faults=str(faults))
+    done = execute(main, foretold.Tape.seeded(seed, settings.on_tape()), settings, detail=True)  # type: ignore[arg-type]  # a main that takes the world
+    if done.error is not None:
+        raise done.error
+    return done
+
+
+def faults_in(done: Run) -> list[str]:
+    return [event.text for event in done.trace.events if event.kind == "fault"]
+
+
+def test_a_set_lists_its_kinds_in_a_fixed_order() -> None:
+    """Sets are combined and narrowed; the order never depends on how a set was written."""
+    faults = foretold.faults
+    assert faults.network.kinds == NETWORK
+    assert faults.hosts.kinds == HOSTS
+    assert (faults.hosts + faults.network).kinds == NETWORK + HOSTS
+    assert faults.network.only("reset", "partition").kinds == ("partition", "reset")
+    assert faults.network.without(*NETWORK[1:]).kinds == ("partition",)
+    assert "reset" in faults.network
+    assert "kill" not in faults.network
+
+
+def test_wrong_names_are_refused() -> None:
+    """A mistyped kind is named at once, wherever it is written."""
+    with pytest.raises(foretold.UsageError, match="no such kind; it has partition"):
+        foretold.faults.network.only("partitoin")
+    with pytest.raises(foretold.UsageError, match="faults=foretold.faults.network"):
+        foretold.run(serve, faults=7)  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(foretold.UsageError, match="there is no fault 'rain'"):
+        foretold.simulate(faults="rain")(serve)
+
+
+@pytest.mark.parametrize("kind", [*NETWORK, *HOSTS])
+def test_each_kind_strikes_and_is_over_again(kind: str) -> None:
+    """Alone in its set, each kind strikes in some run; afterwards every path is as it was."""
+    faults = (foretold.faults.network + foretold.faults.hosts).only(kind)
+    seen = 0
+
+    async def main(world: foretold.World) -> None:
+        await busy(world)
+        await world.heal()
+        await world.clock.advance(2)
+        assert world.nemesis is not None
+        assert world.nemesis.ground.taken == set()
+        assert not world.dns.missing
+        assert not world.dns.slow_s
+        for path in world.network._paths.values():
+            assert path.open
+            assert (path.factor, path.loss, path.clogged_until_ns) == (1.0, 0.0, 0)
+            assert path.high_ns < 10_000_000
+
+    for seed in range(12):
+        seen += bool(faults_in(made(main, seed, faults)))
+        if seen == 2:
+            return
+    raise AssertionError(f"{kind} struck in {seen} of 12 runs")
+
+
+def test_runs_have_different_kinds() -> None:
+    """Swarm: some runs have no fault, and no two kinds always come together."""
+    first = [{text.split()[0] for text in faults_in(made(busy, seed, foretold.faults.network))}
+             for seed in range(30)]
+    assert set() in first
+    verbs = ("partition", "hold", "slow", "reset", "loss")
+    for a, b in itertools.combinations(verbs, 2):
+        assert any(a in run and b not in run for run in first), (a, b)
+
+
+def test_the_calm_tape_has_no_fault() -> None:
+    """0 means no fault: a tape without choices is the quiet run, though faults are on."""
+    tape = foretold.Tape("recorded", settings=Settings(faults="partition reset").on_tape())
+    done = execute(busy, tape, Settings.from_tape(tape.settings), detail=True)
+    assert done.error is None
+    assert faults_in(done) == []
+
+
+def test_the_budget_is_kept() -> None:
+    """At no time more than the stated number of faults, and in no run more than stated."""
+    most = 0
+
+    async def main(world: foretold.World) -> None:
+        nonlocal most
+        world.host("server").start(serve)
+        for name in ("alice", "bob", "carol"):
+            world.host(name).start(client)
+        assert world.nemesis is not None
+        for _ in range(80):
+            await world.clock.advance(0.1)
+            going_on = len(world.nemesis.going_on)
+            most = max(most, going_on)
+            assert going_on <= AT_A_TIME_MAX
+        assert world.nemesis.struck <= FAULTS_MAX
+
+    for seed in range(20):
+        foretold.run(main, seed=seed, faults=foretold.faults.network)
+    assert most == AT_A_TIME_MAX
+
+
+def test_nothing_strikes_in_calm() -> None:
+    """Set-up inside `calm` succeeds in every run; what strikes, strikes afterwards, however long
+    the set-up took."""
+    struck = 0
+
+    async def main(world: foretold.World) -> None:
+        async with world.calm():
+            world.host("server").start(serve)
+            await world.host("server").listening(PORT)
+            for _ in range(40):
+                assert await ask()
+                await world.clock.advance(0.5)
+        async with world.calm():
+            assert await ask()
+        await busy(world)
+
+    for seed in range(12):
+        done = made(main, seed, foretold.faults.network)
+        times = [event.time_ns for event in done.trace.events if event.kind == "fault"]
+        assert all(ns > 1_020_000_000_000 for ns in times)
+        struck += bool(times)
+    assert struck > 6
+
+
+def test_after_heal_the_world_converges() -> None:
+    """`heal` ends all faults for good: from then on every request is answered."""
+
+    async def main(world: foretold.World) -> None:
+        await busy(world)
+        await world.heal()
+        for _ in range(50):
+            assert await ask()
+            await asyncio.sleep(0.5)
+
+    for seed in range(12):
+        foretold.run(main, seed=seed, faults=foretold.faults.network)
+
+
+def test_faults_travel_on_the_tape() -> None:
+    """A tape that was written to a file and read again has the same faults, by its settings."""
+    settings = Settings(faults=str(foretold.faults.network))
+    tape = foretold.Tape.seeded(3, settings.on_tape())
+    recorded = execute(busy, tape, settings, recording=True)
+    again = loads(dumps(TapeFile(recorded.tape.recorded()))).tape
+    assert again.settings["faults"] == " ".join(NETWORK)
+    replayed = execute(busy, again, Settings.from_tape(again.settings), detail=True)
+    assert faults_in(replayed)
+    assert replayed.digest == recorded.digest
+
+
+def test_a_program_that_waits_for_ever_is_still_found_out() -> None:
+    """The nemesis keeps no world alive: a deadlock is a deadlock, faults or not."""
+
+    async def main(world: foretold.World) -> None:
+        world.host("server").start(serve)
+        await ask()
+        await asyncio.Event().wait()
+
+    for seed in range(6):
+        with pytest.raises(foretold.Deadlock):
+            foretold.run(main, seed=seed, faults=foretold.faults.network)
+
+
+def test_a_failure_names_the_one_fault_it_needs() -> None:
+    """A client that does not expect a reset: the search finds one, takes all other faults away,
+    and the story tells it."""
+
+    async def main(world: foretold.World) -> None:
+        async with world.calm():
+            world.host("server").start(serve)
+            await world.host("server").listening(PORT)
+        reader, writer = await asyncio.open_connection("server", PORT)
+        try:
+            for _ in range(50):
+                writer.write(b"hello\n")
+                await reader.readline()
+                await asyncio.sleep(0.1)
+        finally:
+            writer.close()
+
+    failure = foretold.explore(
+        main, runs=100, faults=foretold.faults.network, confirm=False
+    ).failure
+    assert failure is not None
+    assert isinstance(failure.exception, ConnectionResetError)
+    assert failure.faults == ["reset main <-> server"]
+    assert "s, fault: reset main <-> server" in failure.story
+    with pytest.raises(ConnectionResetError):
+        foretold.replay(main, failure.tape)
+
+
+def test_a_killed_host_is_started_again() -> None:
+    """`foretold.faults.hosts`: a host that dies comes back, and only if it was asked for."""
+
+    async def main(world: foretold.World) -> None:
+        world.host("server").start(serve)
+        await world.clock.advance(12)
+        await world.heal()
+        assert await ask()
+
+    kinds = foretold.faults.hosts.only("kill")
+    texts = [text for seed in range(20) for text in faults_in(made(main, seed, kinds))]
+    assert texts.count("kill server") == texts.count("restart server") > 5
