@@ -1,7 +1,7 @@
 """The lease service and two workers, each on a host of its own, on a network that has faults.
 
-    foretold explore examples.lease.simulation:split_brain
-    foretold explore examples.lease.simulation:careful
+foretold explore examples.lease.simulation:split_brain
+foretold explore examples.lease.simulation:careful
 """
 
 from collections.abc import Awaitable, Callable

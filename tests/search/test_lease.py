@@ -1,7 +1,7 @@
 """The lease example: a split brain that needs one slow message and one partition.
 
-By hand each alone is harmless and both together are not; a search with faults on finds it by itself;
-the fixed worker survives.
+By hand each alone is harmless and both together are not; a search with faults on finds it by
+itself; the fixed worker survives.
 """
 
 from __future__ import annotations
@@ -72,10 +72,15 @@ async def careful(world: foretold.World) -> None:
     await work(world, CarefulWorker, nothing)
 
 
-def test_a_search_finds_it_and_tells_it() -> None:
-    """With faults on, the split brain is found, replays, and the story names faults and hosts."""
+def found_and_told(seed: int, *, shrink: bool) -> None:
+    """The split brain is found, replays, and the story names faults and hosts."""
     outcome = foretold.explore(
-        split_brain, runs=RUNS_MAX, seed=100, faults=foretold.faults.network, confirm=False
+        split_brain,
+        runs=RUNS_MAX,
+        seed=seed,
+        faults=foretold.faults.network,
+        shrink=shrink,
+        confirm=False,
     )
     failure = outcome.failure
     assert failure is not None
@@ -88,7 +93,20 @@ def test_a_search_finds_it_and_tells_it() -> None:
         foretold.replay(split_brain, failure.tape)
 
 
+def test_a_search_finds_it_and_tells_it() -> None:
+    """With faults on, a search finds it by itself."""
+    found_and_told(100, shrink=False)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [0, 1000, 2000])
+def test_it_is_found_from_any_seed(seed: int) -> None:
+    """The same from other seeds, and shrunk."""
+    found_and_told(seed, shrink=True)
+
+
 def survives(runs: int) -> None:
+    """No failure in so many runs, and in some of them there was something to fail at."""
     outcome = foretold.explore(careful, runs=runs, faults=foretold.faults.network, confirm=False)
     assert outcome.failure is None
     assert outcome.runs == runs

@@ -1,4 +1,4 @@
-"""Faults that the world draws by itself: by the tape, inside a budget, and never where it is calm."""
+"""Faults that the world draws by itself: by the tape, inside a budget, never where it is calm."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def made(main: object, seed: int, faults: foretold.faults.FaultSet) -> Run:
 
 
 def faults_in(done: Run) -> list[str]:
+    """What was injected, and what was repaired."""
     return [event.text for event in done.trace.events if event.kind == "fault"]
 
 
@@ -106,7 +107,7 @@ def test_wrong_names_are_refused() -> None:
     """A mistyped kind is named at once, wherever it is written."""
     with pytest.raises(foretold.UsageError, match="no such kind; it has partition"):
         foretold.faults.network.only("partitoin")
-    with pytest.raises(foretold.UsageError, match="faults=foretold.faults.network"):
+    with pytest.raises(foretold.UsageError, match="a set of faults, such as"):
         foretold.run(serve, faults=7)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(foretold.UsageError, match="there is no fault 'rain'"):
         foretold.simulate(faults="rain")(serve)
@@ -140,8 +141,10 @@ def test_each_kind_strikes_and_is_over_again(kind: str) -> None:
 
 def test_runs_have_different_kinds() -> None:
     """Swarm: some runs have no fault, and no two kinds always come together."""
-    first = [{text.split()[0] for text in faults_in(made(busy, seed, foretold.faults.network))}
-             for seed in range(30)]
+    first = [
+        {text.split()[0] for text in faults_in(made(busy, seed, foretold.faults.network))}
+        for seed in range(30)
+    ]
     assert set() in first
     verbs = ("partition", "hold", "slow", "reset", "loss")
     for a, b in itertools.combinations(verbs, 2):

@@ -40,8 +40,10 @@ def _site(world: World, name: str) -> Stream | None:
     """The choices of a site that is switched on in this run."""
     key = ("buggify", name)
     if key not in world.shared:
-        if not isinstance(name, str) or not name:
-            raise UsageError(f"buggify needs a name, such as buggify('cache is empty'); got {name!r}")
+        if not name:
+            raise UsageError(
+                f"buggify needs a name, such as buggify('cache is empty'); got {name!r}"
+            )
         stream = world.tape.stream("buggify", name)
         world.shared[key] = stream if stream.chance(P_SWITCHED_ON, "switched on") else None
     site: Stream | None = world.shared[key]

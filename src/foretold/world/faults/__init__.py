@@ -5,7 +5,7 @@
     foretold.explore(main, faults=foretold.faults.network + foretold.faults.hosts)
 
 One kind of fault per file; `nemesis.py` decides when which of them strikes, and keeps all of them
-inside a budget. Never: a fault that does not end, bytes that change on the way, a name that resolves
+inside a budget. Never: a fault that does not end, bytes that change on the way, a name that leads
 to the wrong host, anything inside `async with world.calm()` or after `await world.heal()`.
 """
 
@@ -15,7 +15,7 @@ from foretold.world.faults.clock_skew import CLOCK_SKEW
 from foretold.world.faults.clog import CLOG
 from foretold.world.faults.dns_missing import DNS_MISSING
 from foretold.world.faults.dns_slow import DNS_SLOW
-from foretold.world.faults.faultset import FaultSet, faults_text, fault_kinds
+from foretold.world.faults.faultset import FaultSet, fault_kinds, faults_text
 from foretold.world.faults.hold import HOLD
 from foretold.world.faults.kill import KILL
 from foretold.world.faults.latency import LATENCY

@@ -1,4 +1,4 @@
-"""A name is not found for a while (NXDOMAIN): a name server that has not heard of it yet, or again."""
+"""A name is not found for a while (NXDOMAIN): a name server has not heard of it yet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A kind of fault: what it does when it strikes, and how it is undone.
 
-`strike` is a generator. It does its harm, yields how many seconds that lasts (once, or several times
-with something happening in between), and repairs in a `finally`: so a fault that is called off, by
-`world.heal()` or because a calm passage begins, leaves nothing behind.
+`strike` is a generator. It does its harm, yields how many seconds that lasts (once, or several
+times with something happening in between), and repairs in a `finally`: so a fault that is called
+off, by `world.heal()` or because a calm passage begins, leaves nothing behind.
 """
 
 from __future__ import annotations

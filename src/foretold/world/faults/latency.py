@@ -1,4 +1,4 @@
-"""Latency: for a while the way between two hosts is long, as over another continent or a full queue.
+"""Latency: for a while the way between two hosts is long: another route, or a full queue.
 
 Both ways or one: routes are often not the same there and back. Unlike `slow` it does not depend on
 how fast the way is otherwise.

@@ -5,8 +5,8 @@ for, and bursts in which they strike; other runs draw others. Each kind, and eac
 fault, has a stream of its own, so that the shrinker takes away one and shifts none of the others.
 
 The budget, which keeps a run survivable: at most `AT_A_TIME_MAX` faults at one time, never two that
-change the same thing, each over after seconds, `TIMES_MAX` of each kind, `FAULTS_MAX` in a run. What
-lies beyond is left out. Inside `world.calm()` the nemesis stands still (what it had broken is
+change the same thing, each over after seconds, `TIMES_MAX` of each kind, `FAULTS_MAX` in a run.
+What lies beyond is left out. Inside `world.calm()` the nemesis stands still (what it had broken is
 repaired), and after `world.heal()` it is gone.
 
 It is driven by the wire and not by a task: it holds up nothing, and a world that waits for ever is
@@ -40,6 +40,8 @@ STRETCHES_S = (1.0, 3.0, 5.0, 10.0, 30.0)
 """Within which time, counted without calm passages, the faults of a run strike."""
 MOMENTS = 1_000
 BURSTS_MAX = 4
+PAIRS = 60
+"""A pair is drawn as one of so many, counted round and round."""
 AFTER_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
 """Faults come in bursts, so many seconds after the burst began: most bugs that need two faults need
 them close together, and on the same way."""
@@ -83,7 +85,12 @@ class Ground:
     def take_pair(
         self, what: str, is_untouched: Callable[[Path], bool], choices: Stream
     ) -> tuple[str, str] | None:
-        """One of the pairs for which `what` is as it should be; nobody else gets it meanwhile."""
+        """One of the pairs for which `what` is as it should be; nobody else gets it meanwhile.
+
+        What is drawn does not depend on other faults: one that is taken away shifts nothing here.
+        """
+        as_last = choices.boolean("the same pair as last")
+        number = choices.choose(PAIRS, "between")
         free = [
             pair
             for pair in self.pairs()
@@ -91,8 +98,8 @@ class Ground:
         ]
         if not free:
             return None
-        if self.last not in free or choices.boolean("another pair than last"):
-            self.last = choices.pick(free, "between")
+        if not as_last or self.last not in free:
+            self.last = free[number % len(free)]
         pair = self.last
         assert pair is not None, "it is one of those that are free"
         self.taken.add((what, pair))

@@ -1,5 +1,7 @@
-"""Pause: a host's programs stand still for a while; its kernel goes on. A long garbage collection, a
-stopped container."""
+"""Pause: a host's programs stand still for a while; its kernel goes on.
+
+A stopped container, a long garbage collection.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Swizzle-clog: clog the links of several hosts one after another, and unclog them in another order.
+"""Swizzle-clog: clog several hosts' links one after another, and unclog them in another order.
 
-FoundationDB found it to bring out more bugs than any single cut: for a while every host sees another
-part of the network.
+FoundationDB found it to bring out more bugs than any single cut: for a while every host sees
+another part of the network.
 """
 
 from __future__ import annotations
