@@ -253,9 +253,7 @@ def measure_network(rounds: int) -> dict[str, Any]:
         }
         rates = side_by_side(works, ECHOES, rounds)
         for order in ORDERS:
-            figures[f"tcp_echo_{clients}_clients_{order}"] = row(
-                rates[order], rates["stock"], 0.6
-            )
+            figures[f"tcp_echo_{clients}_clients_{order}"] = row(rates[order], rates["stock"], 0.6)
     works = {"stock": lambda: asyncio.run(requests())}
     works |= {order: lambda order=order: foretold.run(requests, order=order) for order in ORDERS}
     rates = side_by_side(works, REQUESTS, rounds)

@@ -24,8 +24,12 @@ async def sendfile() -> Any:
             whole = await reader.readexactly(len(data))
             part = await loop.sendfile(writer.transport, file, 100, 50)
             place = file.tell()
-        return sent == len(data), whole == data, part, place, await reader.readexactly(50) == (
-            data[100:150]
+        return (
+            sent == len(data),
+            whole == data,
+            part,
+            place,
+            await reader.readexactly(50) == (data[100:150]),
         )
 
 

@@ -202,7 +202,7 @@ def test_calls_that_cannot_work() -> None:
     refused("'fail' or 'ignore'", three_tasks, background_errors="log")
     refused("steps_max must be above 0", three_tasks, steps_max=0)
     refused("virtual_s_max must be above 0", three_tasks, virtual_s_max=-1)
-    refused("faults=None", three_tasks, faults="all")
+    refused("there is no fault 'all'", three_tasks, faults="all")
     refused("there is a `yield` in it", yields)
     refused("there is a `yield` in it", yields_plainly)
 

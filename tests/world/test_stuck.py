@@ -7,7 +7,6 @@ import contextlib
 import functools
 import math
 import os
-import socket
 import time
 from typing import Any
 
@@ -163,7 +162,7 @@ def test_limits_can_be_lifted() -> None:
 
 
 def test_a_broken_off_run_is_taken_down_in_its_world() -> None:
-    """After a deadlock, `finally` blocks run in a sealed world: no real time, no real socket,
+    """After a deadlock, `finally` blocks run in a sealed world: no real time, no real process,
     nothing in the trace, and the failure stays the one that it was."""
     log: list[Any] = []
 
@@ -181,7 +180,7 @@ def test_a_broken_off_run_is_taken_down_in_its_world() -> None:
             await asyncio.Event().wait()
         finally:
             try:
-                socket.socket()
+                os.fork()
             except foretold.EscapedWorld:
                 log.append("fenced")
 

@@ -175,13 +175,13 @@ class _Ban(NamedTuple):
 
 _THREAD_WHY = "the operating system decides when a real thread runs, not the tape"
 _PROCESS_WHY = "another process runs in real time, and its answers are not on the tape"
-_PROCESS_INSTEAD = "await worker_main()  # the other program's main, as a task of this run"
+_PROCESS_INSTEAD = 'world.host("worker").start(main)  # a process of the simulated world'
 _SIGNAL_WHY = "a real signal reaches this process at a real moment, and reaches the test runner too"
 _SIGNAL_INSTEAD = "task.cancel()  # what a handler of SIGTERM would bring about"
 _WAIT_WHY = "it waits in real time for a real descriptor, while virtual time stands still"
 _SOCKET_WHY = "the real network answers when and as it likes"
 _NAMES_WHY = "the answer depends on the real network and on this machine's settings"
-_STREAM = "reader = asyncio.StreamReader(); reader.feed_data(…)  # a simulated network comes later"
+_STREAM = "await asyncio.open_connection(host, port)  # the simulated network"
 
 _BANS: Final = (
     _Ban("_thread", "start_new_thread start_new start_joinable_thread", _THREAD_WHY,
@@ -201,7 +201,7 @@ _BANS: Final = (
     _Ban("select", "select poll", _WAIT_WHY, _STREAM),
     _Ban("_socket", "socketpair", _SOCKET_WHY, _STREAM),
     _Ban("_socket", "getaddrinfo gethostbyname gethostbyname_ex gethostbyaddr getnameinfo",
-         _NAMES_WHY, '"127.0.0.1"  # an address; simulated names come later', _show_two),
+         _NAMES_WHY, "await loop.getaddrinfo(host, port)  # the simulated network", _show_two),
     _Ban("time", "clock_settime clock_settime_ns", "it sets the clock of the real machine",
          "world.clock.set_time(epoch_s)  # or world.clock.skew(seconds)"),
 )  # fmt: skip

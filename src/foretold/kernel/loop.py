@@ -333,7 +333,7 @@ class WorldLoop(TimedLoop):
         foreign = self._foreign_actor
         step_ns, grant = clock.step_ns, kernel.grant
         next_in_line, scheduler = self._next_in_line, kernel.scheduler
-        singles = scheduler is not None and scheduler.takes_singles
+        assert scheduler is not None, "order is any"
         handle: Any
         callback: Any
         try:
@@ -342,7 +342,7 @@ class WorldLoop(TimedLoop):
                     kernel.outside.catch_up(self)
                 if clock.ns >= self._due_ns:
                     self._collect_due_timers()
-                if singles and len(ready) == 1 and not scheduler.size:
+                if len(ready) == 1 and scheduler.takes_singles and not scheduler.size:
                     handle = ready.popleft()  # nothing to choose: spare the scheduler
                     if handle._cancelled:
                         continue

@@ -45,9 +45,7 @@ def _address(function: Any) -> int | None:
     return ctypes.cast(function, ctypes.c_void_p).value
 
 
-_METHOD: Final = _RandMethod(
-    None, _address(_FILL), None, None, _address(_FILL), _address(_READY)
-)
+_METHOD: Final = _RandMethod(None, _address(_FILL), None, None, _address(_FILL), _address(_READY))
 
 
 def _library() -> Any:

@@ -153,7 +153,14 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
     # --- names -----------------------------------------------------------------------------------
 
     async def getaddrinfo(
-        self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
+        self,
+        host: Any,
+        port: Any,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
     ) -> list[Any]:
         dns = self.host.world.dns
         if host is not None and not dns.is_ip(host):
@@ -216,5 +223,3 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             "another process runs in real time, and its answers are not on the tape",
             'world.host("worker").start(main)  # a process of the simulated world',
         )
-
-

@@ -88,8 +88,12 @@ class Outside:
 
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
-        tasks = [t for host in (self.driver, *self.others) for each in host.loops
-                 for t in asyncio.all_tasks(each)]
+        tasks = [
+            t
+            for host in (self.driver, *self.others)
+            for each in host.loops
+            for t in asyncio.all_tasks(each)
+        ]
         return deadlock_among(tasks, "the world")
 
     def _follow(self, loop: HostLoop) -> None:

@@ -85,7 +85,7 @@ def pair_of(host: Host, family: int, type: int) -> tuple[WorldSocket, WorldSocke
     network = host.world.network
     one = WorldSocket(family, type, host=host)
     other = WorldSocket(family, type, host=host)
-    network.join(one._end, other._end)  # type: ignore[arg-type]  # streams
+    network.join(one._end, other._end)  # type: ignore[arg-type]  # both are streams, whose ends are TcpEnds
     return one, other
 
 

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from foretold.world.host import Host
     from foretold.world.net.network import Network
 
-SERVICES = {"http": 80, "https": 443, "ftp": 21, "ssh": 22, "smtp": 25, "domain": 53,
-            "postgresql": 5432, "redis": 6379}
+SERVICES = {
+    "http": 80,
+    "https": 443,
+    "ftp": 21,
+    "ssh": 22,
+    "smtp": 25,
+    "domain": 53,
+    "postgresql": 5432,
+    "redis": 6379,
+}
 
 
 def not_known() -> socket.gaierror:

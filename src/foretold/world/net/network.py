@@ -303,8 +303,9 @@ class Network:
         """Cut the path: nothing passes from a to b (and back), and nobody is told."""
         for path in self._both(a, b, one_way=one_way):
             path.cut = True
-        self._note(f"partition {self._stack(a).name} {'->' if one_way else '<->'} "
-                   f"{self._stack(b).name}")
+        self._note(
+            f"partition {self._stack(a).name} {'->' if one_way else '<->'} {self._stack(b).name}"
+        )
 
     def repair(self, a: HostName, b: HostName) -> None:
         """Mend a partition; TCP gets through again with its next retransmission."""

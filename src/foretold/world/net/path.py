@@ -49,9 +49,10 @@ class Path:
         if drawn < body:
             delay = self.low_ns + (self.high_ns - self.low_ns) * drawn // body
         else:
-            delay = self.high_ns + (self.high_ns - self.low_ns) * TAIL_FACTOR * (
-                drawn - body + 1
-            ) // TAIL_STEPS
+            delay = (
+                self.high_ns
+                + (self.high_ns - self.low_ns) * TAIL_FACTOR * (drawn - body + 1) // TAIL_STEPS
+            )
         return delay if self.factor == 1.0 else int(delay * self.factor)
 
     def detour_ns(self) -> int:

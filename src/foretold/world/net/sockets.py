@@ -178,8 +178,12 @@ class WorldSocket(socket.socket):
             end.send_limit = max(4_608, 2 * int(value))  # Linux doubles what is asked for
         elif level == socket.SOL_SOCKET and option == socket.SO_RCVBUF:
             end.receive_limit = max(2_304, 2 * int(value))
-        elif option in (socket.SO_KEEPALIVE, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL,
-                        socket.TCP_KEEPCNT):
+        elif option in (
+            socket.SO_KEEPALIVE,
+            socket.TCP_KEEPIDLE,
+            socket.TCP_KEEPINTVL,
+            socket.TCP_KEEPCNT,
+        ):
             self._apply_keepalive(end)
 
     def _apply_keepalive(self, end: TcpEnd) -> None:
@@ -321,7 +325,8 @@ class WorldSocket(socket.socket):
     def connect(self, address: Any) -> None:
         number = self._begin_to_connect(address)
         if number == errno.EINPROGRESS and self._timeout != 0.0:
-            self._wait_until(lambda: self._end.state != CONNECTING)  # type: ignore[union-attr]  # a TcpEnd
+            end: Any = self._end
+            self._wait_until(lambda: end.state != CONNECTING)
             number, self._connect_reported = self._take_errno(), True
         if number:
             raise os_error(number)
@@ -423,9 +428,7 @@ class WorldSocket(socket.socket):
             self.bind((ANY[self._family], 0))
         return end.send(bytes(data), self._address(ip, port))
 
-    def sendmsg(
-        self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None
-    ) -> int:
+    def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None) -> int:
         data = b"".join(bytes(part) for part in buffers)
         return self.send(data) if address is None else self.sendto(data, address)
 

@@ -473,9 +473,7 @@ class TcpEnd:
     def _refuse(self, sender: TcpEnd) -> None:
         """Data for a socket that is closed: Linux answers with a reset."""
         if sender.state == OPEN and self.network.path(self.stack, sender.stack).open:
-            self.network.wire.at(
-                self._answer_ns(self.network.wire.now_ns), sender.reset_arrives
-            )
+            self.network.wire.at(self._answer_ns(self.network.wire.now_ns), sender.reset_arrives)
 
     def _fail(self, number: int) -> None:
         if self.state == DEAD:

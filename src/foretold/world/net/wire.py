@@ -56,9 +56,7 @@ class Wire:
     def is_vain(self) -> bool:
         """Whether nothing that is to come can make a difference."""
         for _, _, _, _, timer in self.queue:
-            if timer is None or not (
-                timer.called_off or (timer.vain is not None and timer.vain())
-            ):
+            if timer is None or not (timer.called_off or (timer.vain is not None and timer.vain())):
                 return False
         return True
 
