@@ -1,4 +1,4 @@
-"""Real libraries on the simulated network: on demand (`make soak`) while the network is being built.
+"""Real libraries on the simulated network: on demand (`make soak`) while it is being built.
 
 They pass, and take a minute; what is not settled yet is how hosts are ended that still talk to each
 other when the test is over. Until then a change elsewhere is not made to wait for them.
