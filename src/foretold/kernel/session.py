@@ -31,18 +31,20 @@ def session() -> Iterator[None]:
             _depth -= 1
         return
     was_enabled = gc.isenabled()
-    gc.disable()
-    _collect_what_runs_left()
-    patches.install()
-    _depth = 1
+    installed = False
     try:
+        gc.disable()
+        _collect_what_runs_left()
+        patches.install()
+        installed, _depth = True, 1
         patches.catch_bound_methods()
         gc.freeze()
         yield
     finally:
         _depth = 0
         gc.collect()  # the last world, while all else is out of sight
-        patches.remove()  # after it: a collection makes the next session look at the whole heap
+        if installed:
+            patches.remove()  # after it: a collection makes the next session scan the whole heap
         gc.unfreeze()  # also what others froze: that only makes it collectable again
         if was_enabled:
             gc.enable()

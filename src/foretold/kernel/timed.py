@@ -15,7 +15,6 @@ from foretold.errors import LimitExceeded
 from foretold.kernel.clock import NS
 from foretold.kernel.handles import CANCELLED_ALARMS_MIN, AlarmHandle, AnyHandle
 from foretold.kernel.kernel import Kernel
-from foretold.kernel.schedulers.by_key import HELD_NS_MAX
 from foretold.kernel.waiting import deadlock_among
 
 _heappush, _heappop = heapq.heappush, heapq.heappop
@@ -130,7 +129,11 @@ class TimedLoop(asyncio.BaseEventLoop):
                 return  # who is held is not done at this instant
             if self._wake_one(kernel.settlers):
                 return
-        if kernel.scheduler is not None and kernel.scheduler.size and self._hold_too_long():
+        if (
+            kernel.scheduler is not None
+            and kernel.scheduler.size
+            and self._release_rather_than_jump()
+        ):
             return
         if kernel.outside is not None and kernel.outside.wait(self):
             return
@@ -150,13 +153,14 @@ class TimedLoop(asyncio.BaseEventLoop):
         else:
             self._deadlock()
 
-    def _hold_too_long(self) -> bool:
-        """Only held tasks are ready. True if one had to be released rather than let time pass."""
+    def _release_rather_than_jump(self) -> bool:
+        """Only held tasks are ready. True if one was released.
+
+        Time never jumps over a task that could run: a loop that is idle runs it at once, and a
+        time limit that expires meanwhile would be our doing, not the program's.
+        """
         scheduler = self.kernel.scheduler
-        assert scheduler is not None, "asked for with a scheduler only"
-        since = scheduler.held_since_ns()
-        too_long = since is None or self._due_ns - since > HELD_NS_MAX
-        return too_long and scheduler.release_held()
+        return scheduler is not None and scheduler.release_held()
 
     def _wake_one(self, waiters: deque[asyncio.Future[None]]) -> bool:
         while waiters:

@@ -27,7 +27,7 @@ _LOOP = f"{os.sep}asyncio{os.sep}"
 
 def failure_note(failure: Failure, *, runs: int, command: str) -> str:
     """What is added to the user's own exception; `runs` is how many were asked for."""
-    parts = [_found(failure, runs), _stock(failure), *_replayed(failure)]
+    parts = [_found(failure, runs), *_stock(failure), *_replayed(failure)]
     parts += [failure.story] if failure.story else []
     return "\n".join([*parts, f"Replay it: {command}"])
 
@@ -60,18 +60,20 @@ def departures(tape: Tape) -> str:
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
 
 
-def _stock(failure: Failure) -> str:
+def _stock(failure: Failure) -> list[str]:
+    if failure.reproduced is False:
+        return []  # what fails here and nowhere else says nothing about orders
     if failure.stock_asyncio:
-        return "Stock asyncio can do this."
+        return ["Stock asyncio can do this."]
     if failure.stock_tries:
-        return (
+        return [
             f"Stock asyncio was not seen to take this order in {failure.stock_tries} tries; "
             "one more await or slower I/O would."
-        )
-    return (
+        ]
+    return [
         "Stock asyncio does not take this order for this code as it stands; "
         "one more await or slower I/O would."
-    )
+    ]
 
 
 def _replayed(failure: Failure) -> list[str]:
@@ -80,7 +82,11 @@ def _replayed(failure: Failure) -> list[str]:
     doubt = f", but {failure.doubt}" if failure.doubt else ""
     if failure.reproduced:
         return [f"Replayed in a fresh process: yes{doubt}."]
-    return [f"Replayed in a fresh process: NO, {failure.doubt}."]
+    return [
+        f"Replayed in a fresh process: NO, {failure.doubt}.",
+        "Does the program keep something between runs (a lock, a cache, a generator of a module)? "
+        'Then isolation="fork" gives each run a fresh start.',
+    ]
 
 
 def wrapped(text: str, indent: str = "") -> str:

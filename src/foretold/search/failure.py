@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from foretold.search.signature import Signature, place_of
+from foretold.search.signature import Signature, place_of, text_of
 from foretold.tape import Hold, Tape
 from foretold.tape.file import FailureNote, TapeFile, save
 from foretold.trace import Place
@@ -52,7 +52,7 @@ class Failure:
     def save(self, path: str | Path) -> Path:
         """Write the tape to a file that `foretold replay` takes."""
         error = self.exception
-        lines = str(error).splitlines()
+        lines = text_of(error).splitlines()
         place = place_of(error)
         note = FailureNote(
             type(error).__qualname__, lines[0] if lines else "", str(place) if place else ""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from foretold.errors import ForetoldError
-from foretold.search.signature import Signature, signature_of
+from foretold.search.signature import Signature, signature_of, text_of
 from foretold.tape import Tape
 from foretold.world.run import execute
 from foretold.world.settings import Settings
@@ -57,4 +57,4 @@ def observe(
     if done.error is None:
         return Observation(done.digest)
     found = signature_of(done.error)
-    return Observation(done.digest, found.kind, found.place, str(done.error))
+    return Observation(done.digest, found.kind, found.place, text_of(done.error))

@@ -31,6 +31,14 @@ def place_of(error: BaseException) -> Place | None:
     return None
 
 
+def text_of(error: BaseException) -> str:
+    """What an exception says, even if asking it raises another."""
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"({type(error).__name__}.__str__ raised {type(broken).__name__})"
+
+
 def signature_of(error: BaseException) -> Signature:
     """The identity of a failure."""
     kind = type(error)

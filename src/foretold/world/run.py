@@ -198,7 +198,7 @@ def _inside(world: World) -> Iterator[None]:
     former_policy = asyncio.get_event_loop_policy()
     with _coroutines_watched(world), patches.active(world.home):
         enter(world)
-        asyncio.set_event_loop_policy(WorldPolicy(world.home.another_loop))
+        asyncio.set_event_loop_policy(WorldPolicy(world.home.another_loop, former_policy))
         try:
             yield
         finally:

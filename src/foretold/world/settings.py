@@ -66,10 +66,23 @@ class Settings:
         for name in settings:
             if name not in known:
                 raise TapeError(f"the tape has a setting {name!r} that this foretold does not know")
+            if not isinstance(settings[name], _TYPES.get(name, str)):
+                raise TapeError(f"the tape's setting {name} has no such value: {settings[name]!r}")
         try:
             return cls(**settings)  # type: ignore[arg-type]  # checked in __post_init__
         except (TypeError, UsageError) as error:
             raise TapeError(f"the tape's settings do not fit: {error}") from None
+
+
+_TYPES: dict[str, Any] = {
+    "exact_time": bool,
+    "epoch_s": (int, float),
+    "monotonic_s": (int, float),
+    "steps_max": int,
+    "virtual_s_max": (int, float),
+    "wall_s_max": (int, float, type(None)),
+}
+"""What a setting may be that is not text."""
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

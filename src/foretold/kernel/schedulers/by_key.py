@@ -1,8 +1,8 @@
 """Replay: first come first served, except for the holds that a tape names.
 
 A hold ends when the step it waits for has been made, when that actor has ended, or when nothing
-else can run; it may outlast a jump of virtual time, but not by more than `HELD_NS_MAX`, because a
-task that stands still for long would time out, and that would be our doing.
+else can run at this instant: time does not jump over a task that is held, because an idle loop
+would run it, and a time limit that expired meanwhile would be our doing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
 from foretold.tape import CALLBACKS, ENDED, Hold
 
-HELD_NS_MAX = 1_000_000_000
 HELD_PICKS_MAX = 100_000
 
 
