@@ -11,7 +11,6 @@ import contextlib
 import functools
 import os
 import random
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -230,10 +229,10 @@ async def deadlocks_sometimes() -> None:
 
 
 async def escapes() -> None:
-    """A real socket, swallowed."""
+    """A real process, swallowed."""
     await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0))
     try:
-        socket.socket()
+        os.fork()
     except foretold.EscapedWorld:
         await asyncio.sleep(0)
 
@@ -496,7 +495,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "order": ({"order": "random"}, '"asyncio", "any" or None'),
     "strategy": ({"strategy": "best"}, "there is no strategy 'best'; known are portfolio, fifo"),
     "workers": ({"workers": 4}, "workers=1"),
-    "faults": ({"faults": "all"}, "faults=None"),
+    "faults": ({"faults": "all"}, "there is no fault"),
     "setting": ({"speed": 3}, "speed"),
     "limit": ({"steps_max": -1}, "steps_max must be above 0"),
     "isolation": ({"isolation": "thread"}, '"fork" or None'),

@@ -94,7 +94,7 @@ class Outside:
             for each in host.loops
             for t in asyncio.all_tasks(each)
         ]
-        return deadlock_among(tasks, "the world")
+        return deadlock_among(tasks, "the world" if self.others else self.driver.name)
 
     def _follow(self, loop: HostLoop) -> None:
         """An idle host's clock shows the time at which something woke it."""
