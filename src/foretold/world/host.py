@@ -50,8 +50,6 @@ class Host:
         self._entropy = world.tape.stream("entropy", name)
         self.entropy_drawn = 0
         """How often the program asked for randomness. (The run's start asks once itself.)"""
-        self.clock_reads = 0
-        """How often the program looked at a clock. What it saw depends on the tape."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._mains: list[HostTask] = []
         self._buried: list[asyncio.Task[Any]] = []
@@ -269,11 +267,9 @@ class Host:
     # The Computer that the patched standard library asks
 
     def wall_ns(self) -> int:
-        self.clock_reads += 1
         return self.kernel.clock.read_wall_ns()
 
     def monotonic_ns(self) -> int:
-        self.clock_reads += 1
         return self.kernel.clock.read_monotonic_ns()
 
     def cpu_ns(self) -> int:
