@@ -231,7 +231,7 @@ def _start(thread: threading.Thread) -> None:
     thread._strand = strand  # type: ignore[attr-defined]  # for _join, which finds it there
     with passage():
         _real_start(thread)
-    world.outside.others.append(strand)  # type: ignore[arg-type]  # it plays a host
+    world.outside.join(strand)  # type: ignore[arg-type]  # it plays a host
 
 
 def _join(thread: threading.Thread, timeout: float | None = None) -> None:

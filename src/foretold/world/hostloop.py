@@ -103,6 +103,8 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
 
     def _watch(self, fd: Any, event: int, handle: IoHandle) -> IoHandle:
         self._check_closed()
+        if self.kernel.outside is None:
+            self.host.world.outside.open()
         key = self.selector.key_of(fd)
         reader, writer = key.data if key is not None else (None, None)
         former = reader if event == READ else writer

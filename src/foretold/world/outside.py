@@ -34,6 +34,17 @@ class Outside:
         self.wire = wire
         self.driver = driver
         self.others: list[Host] = []
+        wire.at_first = self.open
+
+    def open(self) -> None:
+        """There is an elsewhere from now on: a host, something on the wire, a socket that a loop
+        watches. Until then the loop that drives pays nothing for it."""
+        self.driver.kernel.outside = self
+
+    def join(self, host: Host) -> None:
+        """Another host to drive."""
+        self.others.append(host)
+        self.open()
 
     def catch_up(self, loop: HostLoop) -> None:
         """Before an iteration of `loop`: let happen what lies earlier, then see what arrived."""

@@ -72,7 +72,6 @@ class World:
         """The host that the test itself runs on."""
         self.hosts[DEFAULT_HOST] = self.home
         self.outside = Outside(self.wire, self.home)
-        self.home.kernel.outside = self.outside
 
     def _make_host(self, name: str) -> Host:
         settings = self.settings
@@ -103,7 +102,7 @@ class World:
                 raise UsageError(f"a host has a name, such as world.host('api'); got {name!r}")
             found = self.hosts[name] = self._make_host(name)
             found.kernel.clock.ns = self.now_ns()
-            self.outside.others.append(found)
+            self.outside.join(found)
         if isolate:
             found.modules = OwnModules(isolate)
         return found

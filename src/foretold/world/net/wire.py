@@ -33,17 +33,23 @@ class Wire:
         self.now_ns = 0
         """The instant that is happening, for those called from `happen`."""
         self._number = 0
+        self.at_first: Callable[[], object] | None = None
+        """Called when the first thing is put on the wire: until then nobody has to look at it."""
 
     def at(self, when_ns: int, callback: Callable[..., object], *args: Any) -> None:
         """Call `callback(*args)` at that instant."""
         self._number = number = self._number + 1
         _heappush(self.queue, (when_ns, number, callback, args, None))
+        if number == 1 and self.at_first is not None:
+            self.at_first()
 
     def timer(self, when_ns: int, callback: Callable[..., object], *args: Any) -> Timer:
         """As `at`, for what is usually called off."""
         self._number = number = self._number + 1
         timer = Timer()
         _heappush(self.queue, (when_ns, number, callback, args, timer))
+        if number == 1 and self.at_first is not None:
+            self.at_first()
         return timer
 
     def next_ns(self) -> int | None:
