@@ -130,6 +130,12 @@ class SeededStream(Stream):
         super().__init__(name, recording=recording)
         self.generator = generator_for(seed, name)
 
+    def choose(self, n: int, label: str | None = None) -> int:
+        if self.record is None and type(n) is int and 1 < n < _EXACT_FLOAT:
+            self.draws += 1  # the common case, without ceremony: every message draws
+            return int(self.generator.random() * n)
+        return super().choose(n, label)
+
     def _next(self, bound: int, label: str) -> int:
         if bound < _EXACT_FLOAT:
             return int(self.generator.random() * bound)

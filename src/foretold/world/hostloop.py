@@ -29,31 +29,38 @@ class IoHandle(StepHandle):
     """The callback of a reader or writer. It is made ready once at a time, however often its
     socket is found ready before it has run."""
 
-    __slots__ = ("queued", "real", "real_args", "woken")
+    __slots__ = ("fd", "queued", "real", "real_args", "woken")
 
     def __init__(self, callback: Callable[..., object], args: Any, loop: HostLoop) -> None:
         super().__init__(self._fire, (), loop, None)
+        self.fd = -1
         self.real, self.real_args, self.queued = callback, args, False
         self.woken: list[tuple[Actor, int]] | None = None
         """For `add_reader` and `add_writer`: the tasks that it woke, and how far each was."""
 
     def _fire(self) -> None:
         self.queued = False
-        if self.woken is None:
-            self.real(*self.real_args)
-            return
+        try:
+            if self.woken is None:
+                self.real(*self.real_args)
+            else:
+                self._fire_once_per_wait(self.woken)
+        finally:
+            self._loop.selector.look_again(self.fd)
+
+    def _fire_once_per_wait(self, woken: list[tuple[Actor, int]]) -> None:
         ready = self._loop._ready
         before = len(ready)
         self.real(*self.real_args)
         owners = [getattr(h._callback, "__self__", None) for h in islice(ready, before, None)]
-        self.woken = [(o.actor, o.actor.steps) for o in owners if isinstance(o, WorldTask)]
+        woken[:] = [(o.actor, o.actor.steps) for o in owners if isinstance(o, WorldTask)]
 
     def may_fire(self) -> bool:
         """Not twice, before the tasks that it woke have run: asyncio polls only after that, and
         programs rely on it (`add_reader(fd, future.set_result, None)`, removed by who awaits)."""
         if self.woken:
             self.woken = [(a, n) for a, n in self.woken if a.steps == n and not a.ended]
-        return not self.woken and not self.queued
+        return not self.woken
 
 
 _selector_loop: Any = unix_events._UnixSelectorEventLoop  # typeshed omits what we borrow from it
@@ -110,9 +117,10 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         former = reader if event == READ else writer
         data = (handle, writer) if event == READ else (reader, handle)
         if key is None:
-            self.selector.register(fd, event, data)
+            key = self.selector.register(fd, event, data)
         else:
-            self.selector.modify(fd, key.events | event, data)
+            key = self.selector.modify(fd, key.events | event, data)
+        handle.fd = key.fd
         if former is not None:
             former.cancel()
         return handle
@@ -126,16 +134,32 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         return self._due_ns if self._due_ns < NEVER_NS else None
 
     def poll(self) -> None:
-        """Make ready who waits for a socket that is ready. In which order is the tape's choice."""
-        found = self.selector.poll()
+        """Make ready who waits for a socket that is ready. In which order is the tape's choice.
+
+        A socket whose callbacks are all in the queue is looked at again when they have run.
+        """
+        selector = self.selector
+        found = selector.poll()
+        if not found:
+            return
         if len(found) > 1:
             found = self.host.network_choices().shuffle(found, "which socket first")
         for key, mask in found:
             reader, writer = key.data
-            for handle, event in ((reader, READ), (writer, WRITE)):
-                if mask & event and handle is not None and handle.may_fire():
-                    handle.queued = True
-                    self._ready.append(handle)
+            again = False
+            if mask & READ and reader is not None and not reader.queued:
+                again = not self._queue(reader)
+            if mask & WRITE and writer is not None and not writer.queued:
+                again = not self._queue(writer) or again
+            if not again:
+                selector.stirred.pop(key.fd, None)
+
+    def _queue(self, handle: IoHandle) -> bool:
+        if handle.woken and not handle.may_fire():
+            return False
+        handle.queued = True
+        self._ready.append(handle)
+        return True
 
     def get_ready(self) -> bool:
         """Move to the ready queue what is due at this host's time. False if there is nothing."""

@@ -26,7 +26,8 @@ class Descriptors:
     """One host's table. The lowest free number is given out, as POSIX demands."""
 
     def __init__(self) -> None:
-        self._sockets: dict[int, Watchable] = {}
+        self.sockets: dict[int, Watchable] = {}
+        """Who has which descriptor."""
         self._watchers: dict[int, list[WorldSelector]] = {}
         self._free: list[int] = []
         self._next = FIRST
@@ -38,19 +39,19 @@ class Descriptors:
         else:
             fd = self._next
             self._next += 1
-        self._sockets[fd] = sock
+        self.sockets[fd] = sock
         return fd
 
     def take_back(self, fd: int) -> None:
-        if self._sockets.pop(fd, None) is not None:
+        if self.sockets.pop(fd, None) is not None:
             self._free.append(fd)
 
     def replace(self, fd: int, sock: Watchable) -> None:
         """Another object speaks for the same descriptor from now on (`socket(fileno=…)`)."""
-        self._sockets[fd] = sock
+        self.sockets[fd] = sock
 
     def socket(self, fd: int) -> Watchable | None:
-        return self._sockets.get(fd)
+        return self.sockets.get(fd)
 
     def watch(self, fd: int, selector: WorldSelector) -> None:
         self._watchers.setdefault(fd, []).append(selector)
@@ -65,7 +66,7 @@ class Descriptors:
     def stir(self, fd: int) -> None:
         """Tell all who watch that this one may have become ready."""
         for selector in self._watchers.get(fd, ()):
-            selector.stir(fd)
+            selector.stirred[fd] = None
 
     def all(self) -> list[Watchable]:
-        return list(self._sockets.values())
+        return list(self.sockets.values())

@@ -65,7 +65,9 @@ class Path:
 
     def departure_ns(self, now_ns: int, size: int) -> int:
         """When all of it is on its way."""
-        start = now_ns if now_ns > self.clogged_until_ns else self.clogged_until_ns
+        if self.bytes_per_s is None and now_ns >= self.clogged_until_ns:
+            return now_ns
+        start = max(now_ns, self.clogged_until_ns)
         if self.bytes_per_s is not None:
             start = max(start, self._busy_until_ns)
             start += int(size * 1e9 / self.bytes_per_s)

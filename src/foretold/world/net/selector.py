@@ -20,22 +20,23 @@ class WorldSelector(selectors.BaseSelector):
 
     def __init__(self, descriptors: Descriptors) -> None:
         self._descriptors = descriptors
-        self._keys: dict[int, selectors.SelectorKey] = {}
+        self.keys: dict[int, selectors.SelectorKey] = {}
+        """Who is registered, by descriptor."""
         self.stirred: dict[int, None] = {}
         """Descriptors that may be ready, in the order in which they became so."""
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         fd = self._fd(fileobj)
-        if fd in self._keys:
+        if fd in self.keys:
             raise KeyError(f"{fileobj!r} (FD {fd}) is already registered")
-        key = self._keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
+        key = self.keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
         self._descriptors.watch(fd, self)
         self.stirred[fd] = None
         return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         fd = self._fd(fileobj)
-        key = self._keys.pop(fd, None)
+        key = self.keys.pop(fd, None)
         if key is None:
             raise KeyError(f"{fileobj!r} is not registered")
         self._descriptors.unwatch(fd, self)
@@ -44,31 +45,35 @@ class WorldSelector(selectors.BaseSelector):
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         fd = self._fd(fileobj)
-        if fd not in self._keys:
+        if fd not in self.keys:
             raise KeyError(f"{fileobj!r} is not registered")
-        key = self._keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
+        key = self.keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
         self.stirred[fd] = None
         return key
 
-    def stir(self, fd: int) -> None:
-        """A socket's state has changed."""
-        if fd in self._keys:
-            self.stirred[fd] = None
+    def look_again(self, fd: int) -> None:
+        """A callback of `fd` has run: what is still ready is to be found at the next poll."""
+        key = self.keys.get(fd)
+        if key is not None:
+            sock = self._descriptors.sockets.get(fd)
+            if sock is None or key.events != READ or sock.readable():
+                self.stirred[fd] = None
 
     def poll(self) -> list[tuple[selectors.SelectorKey, int]]:
         """Which are ready now. Those that are not are forgotten until they stir again."""
         found = []
+        keys, sockets = self.keys, self._descriptors.sockets
         for fd in list(self.stirred):
-            key = self._keys[fd]
-            sock = self._descriptors.socket(fd)
-            ready = 0
+            key = keys[fd]
+            sock = sockets.get(fd)
             if sock is None:
                 ready = key.events  # closed under us: let the owner find out
+            elif key.events == READ:
+                ready = READ if sock.readable() else 0
             else:
+                ready = WRITE if sock.writable() else 0
                 if key.events & READ and sock.readable():
                     ready |= READ
-                if key.events & WRITE and sock.writable():
-                    ready |= WRITE
             if ready:
                 found.append((key, ready))
             else:
@@ -79,27 +84,27 @@ class WorldSelector(selectors.BaseSelector):
         return self.poll()
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return _KeysByFile(self, self._keys)
+        return _KeysByFile(self, self.keys)
 
     def key_of(self, fileobj: Any) -> selectors.SelectorKey | None:
         """The registration of a descriptor or a socket, or None."""
         if isinstance(fileobj, int):
-            return self._keys.get(fileobj)
+            return self.keys.get(fileobj)
         try:
-            return self._keys.get(self._fd(fileobj))
+            return self.keys.get(self._fd(fileobj))
         except ValueError:
             return None
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
         try:
-            return self._keys[self._fd(fileobj)]
+            return self.keys[self._fd(fileobj)]
         except KeyError:
             raise KeyError(f"{fileobj!r} is not registered") from None
 
     def close(self) -> None:
-        for fd in list(self._keys):
+        for fd in list(self.keys):
             self._descriptors.unwatch(fd, self)
-        self._keys.clear()
+        self.keys.clear()
         self.stirred.clear()
 
     def _fd(self, fileobj: Any) -> int:
@@ -107,7 +112,7 @@ class WorldSelector(selectors.BaseSelector):
             return fileobj
         fd = int(fileobj.fileno())
         if fd < 0:
-            for key in self._keys.values():  # closed before it was unregistered
+            for key in self.keys.values():  # closed before it was unregistered
                 if key.fileobj is fileobj:
                     return key.fd
             raise ValueError(f"Invalid file descriptor: {fd}")

@@ -376,6 +376,9 @@ class WorldSocket(socket.socket):
     # --- bytes -----------------------------------------------------------------------------------
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
+        end = self._end
+        if type(end) is TcpEnd and end.received_bytes and not flags and not self._closed:
+            return end.receive(bufsize)  # the common case, without ceremony
         self._check_open()
         end = self._stream_or_datagrams()
         if isinstance(end, UdpEnd):
@@ -402,6 +405,10 @@ class WorldSocket(socket.socket):
         return len(data), source
 
     def send(self, data: Any, flags: int = 0) -> int:
+        end = self._end
+        if type(end) is TcpEnd and self._timeout == 0.0 and type(data) is bytes:
+            self._check_open()
+            return end.send(data)  # the common case, without ceremony
         self._check_open()
         end = self._stream_or_datagrams()
         if isinstance(end, UdpEnd):

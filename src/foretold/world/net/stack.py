@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from foretold.trace import encode
 from foretold.world.net.tcp import TcpEnd, os_error
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from foretold.world.net.network import Network
     from foretold.world.net.udp import UdpEnd
 
-TLS_HANDSHAKE = b"\x16\x03"
 EPHEMERAL_FIRST, EPHEMERAL_LAST = 32_768, 60_999
 ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
@@ -104,17 +102,6 @@ class Stack:
     def now_ns(self) -> int:
         """This host's monotonic time, which all hosts share but for what they are late."""
         return self.kernel.clock.ns
-
-    def note(self, end: TcpEnd, what: str, content: bytes) -> None:
-        """Put what crossed the seam into the trace.
-
-        Of TLS the size alone: a server's session tickets are sealed with a key that was made when
-        its context was, before the run; what is inside was noted where it was plain.
-        """
-        if not end.secret and content[:2] == TLS_HANDSHAKE:
-            end.secret = True  # from here on: STARTTLS comes after lines that are plain
-        shown = f"<{len(content)} bytes of TLS>" if end.secret else encode(content)
-        self.kernel.trace.note("net", self.name, f"{end.number}{end.side}", what, shown)
 
     # --- addresses -------------------------------------------------------------------------------
 

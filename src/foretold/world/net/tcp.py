@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from foretold.tape import Stream
+from foretold.trace import encode
 from foretold.world.net.path import Path
 from foretold.world.net.wire import Timer
 
@@ -35,6 +36,9 @@ SEGMENT_BYTES = (65_483, 1_448, 16_384, 4_096, 536)
 BURST_BYTES = 65_536
 """Segments that follow each other closely take equally long, up to so many bytes."""
 HEADER_BYTES = 66
+SHOWN_BYTES = 128
+"""Up to so many the trace holds the bytes themselves: cheaper than a digest, and readable."""
+TLS_HANDSHAKE = b"\x16\x03"
 
 CLOSED, CONNECTING, OPEN, DEAD = "closed", "connecting", "open", "dead"
 
@@ -117,6 +121,9 @@ class TcpEnd:
         self._last_heard_ns = 0
         self._segment_bytes = SEGMENT_BYTES[0]
         self._stream: Stream | None = None
+        self._out: Path | None = None
+        """The path to the peer, from the moment at which the peer is known."""
+        self._label = f"net {stack.name} {number}{side}"
         self._give_up: Timer | None = None
         self._probing: Timer | None = None
         self._wants_room = False
@@ -205,10 +212,16 @@ class TcpEnd:
             self._want_room()
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         taken = bytes(data) if size <= room else bytes(memoryview(data)[:room])
-        self.outgoing.append(taken)
-        self.outgoing_bytes += len(taken)
-        self._transmit(self.stack.now_ns())
-        return len(taken)
+        size = len(taken)
+        window = self._peer().receive_limit - self.inflight_bytes
+        if size <= window and size <= self._segment_bytes and not self.outgoing_bytes:
+            self.inflight_bytes += size  # the common case: one segment, at once
+            self._send_segment(taken, self.stack.kernel.clock.ns)
+        else:
+            self.outgoing.append(taken)
+            self.outgoing_bytes += size
+            self._transmit(self.stack.now_ns())
+        return size
 
     def shutdown_write(self) -> None:
         """No more will be sent; the peer reads the end of the stream after all data."""
@@ -250,7 +263,9 @@ class TcpEnd:
         return self.peer
 
     def _path(self) -> Path:
-        return self.network.path(self.stack, self._peer().stack)
+        if self._out is None:
+            self._out = self.network.path(self.stack, self._peer().stack)
+        return self._out
 
     def choices(self) -> Stream:
         """Where this end's choices come from: a stream of its own."""
@@ -314,11 +329,11 @@ class TcpEnd:
         self._put_on_wire(number, now_ns, (now_ns, size, arrives, content))
 
     def _put_on_wire(self, number: int, now_ns: int, message: Message) -> None:
-        path = self._path()
-        if not path.open:
+        path = self._out or self._path()
+        if path.cut or path.held:
             self._lose(number, message, path)
             return
-        stream = self.choices()
+        stream = self._stream or self.choices()
         if path.loss:
             now_ns += self._retransmissions_ns(path, stream)
         size = message[1]
@@ -341,8 +356,8 @@ class TcpEnd:
 
     def _arrive(self, number: int, message: Message) -> None:
         """It reaches the other host, unless the path was cut meanwhile or that host is dead."""
-        path = self._path()
-        if not path.open or self._peer().stack.dead:
+        path = self._out or self._path()
+        if path.cut or path.held or self._peer().stack.dead:
             self._lose(number, message, path)
         elif number != self._delivered + 1:
             self._early[number] = message
@@ -413,15 +428,30 @@ class TcpEnd:
             return
         self._last_heard_ns = now_ns
         self.received.append(segment)
-        self.received_bytes += len(segment)
-        back = self.network.path(self.stack, sender.stack)
+        size = len(segment)
+        self.received_bytes += size
+        back = self._out or self._path()
         if back.cut or back.held:
             sender._expect_answer(now_ns)
-            back.waiting.append(lambda when_ns: sender.acknowledged(len(segment), when_ns))
+            back.waiting.append(lambda when_ns: sender.acknowledged(size, when_ns))
         else:
-            sender.acknowledged(len(segment), now_ns + back.low_ns)
-        self.stack.note(self, "received", segment)
-        self._changed()
+            sender.acknowledged(size, now_ns + back.low_ns)
+        self._note("received", segment)
+        if self.on_change is not None:
+            self.on_change()
+
+    def _note(self, what: str, content: bytes) -> None:
+        """Put what crossed the seam into the trace.
+
+        Of TLS the size alone: a server's session tickets are sealed with a key that was made when
+        its context was, before the run; what is inside was noted where it was plain.
+        """
+        if self.secret or content.startswith(TLS_HANDSHAKE):
+            self.secret = True  # from here on: STARTTLS comes after lines that are plain
+            shown = f"<{len(content)} bytes of TLS>"
+        else:
+            shown = repr(content) if len(content) <= SHOWN_BYTES else encode(content)
+        self.network.trace.note(f"{self._label} {what} {shown}")
 
     def _answer_ns(self, now_ns: int) -> int:
         """When an acknowledgement sent now is back at the peer."""
@@ -458,13 +488,13 @@ class TcpEnd:
         if self.state != OPEN:
             return
         self.eof_received = True
-        self.stack.note(self, "end of stream", b"")
+        self._note("end of stream", b"")
         self._changed()
 
     def reset_arrives(self) -> None:
         if self.stack.dead or self.state not in (OPEN, CONNECTING):
             return
-        self.stack.note(self, "reset", b"")
+        self._note("reset", b"")
         if self.state == CONNECTING:
             self._fail(errno.ECONNREFUSED)
         else:  # in CLOSE_WAIT, Linux reports EPIPE instead
