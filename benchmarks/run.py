@@ -31,7 +31,7 @@ from foretold.kernel.patches import patches
 
 HEAVY = (aiohttp.web, fastapi, sqlalchemy.ext.asyncio)
 CALLBACKS = 200_000
-TIMER_TASKS, TIMER_SLEEPS = 1_000, 20
+TIMER_TASKS, TIMER_SLEEPS = 1_000, 100
 RUNS = 1_000
 STEPS = 1_000_000
 ORDERS = ("asyncio", "any")
