@@ -142,7 +142,9 @@ class Outside:
         ident = get_ident()
         former_loop = asyncio._get_running_loop()
         former_computer = running.get(ident)
-        former_hooks = sys.get_asyncgen_hooks()
+        # As plain references: the collector does not see into the tuple that is given, and a frame
+        # may live on, with its variables, in the traceback of somebody's exception.
+        first_iteration, finalizer = sys.get_asyncgen_hooks()
         try:
             running[ident] = host
             with host.modules.in_place():
@@ -155,7 +157,7 @@ class Outside:
                     loop._run_once()
         finally:
             _set_running_loop(former_loop)
-            sys.set_asyncgen_hooks(*former_hooks)
+            sys.set_asyncgen_hooks(first_iteration, finalizer)
             if former_computer is None:
                 running.pop(ident, None)
             else:
