@@ -26,7 +26,15 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from foretold.errors import ForetoldError
-from foretold.kernel import clock_patches, counters, entropy_patches, fence, generators, hashes
+from foretold.kernel import (
+    clock_patches,
+    counters,
+    entropy_patches,
+    fence,
+    generators,
+    hashes,
+    machine_patches,
+)
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.swap import Changes, Swap
 from foretold.kernel.tls_patches import TlsRandom
@@ -48,7 +56,8 @@ class Patches:
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            self._changes.apply(*clock_patches.CHANGES, *entropy_patches.CHANGES, *fence.CHANGES)
+            for module in (clock_patches, entropy_patches, machine_patches, fence):
+                self._changes.apply(*module.CHANGES)
             try:
                 self._adopt_ssl()
                 hashes.install()

@@ -85,7 +85,10 @@ class Stream:
     def between(self, low: int, high: int, label: str | None = None) -> int:
         """A whole number from `low` to `high`, both included. `low` is the calm one."""
         if high < low:
-            raise UsageError(f"between({low}, {high}) is empty: the second bound is the higher one")
+            raise UsageError(
+                f"between({low}, {high}) is empty: the second bound is the higher one. "
+                f"Write between({high}, {low})."
+            )
         return low + self.choose(high - low + 1, label)
 
     def boolean(self, label: str | None = None) -> bool:
