@@ -22,7 +22,7 @@ import uuid
 from _thread import get_ident
 from typing import Any, Final, cast
 
-from foretold.kernel import generators, real
+from foretold.kernel import generators, numpy_generators, real
 from foretold.kernel.computer import Computer, computer_of
 from foretold.kernel.swap import Setting, Swap, copy_of
 
@@ -130,6 +130,7 @@ def begin_run(computer: Computer) -> None:
     vars(uuid).update(_generate_time_safe=None, _last_timestamp=None, _node=node)
     vars(tempfile)["_name_sequence"] = None
     generators.begin_run(first)
+    numpy_generators.begin_run(first)
 
 
 def random_was_used() -> bool:
@@ -147,6 +148,7 @@ def end_run() -> None:
         _before.put_back()
         _before = None
         generators.end_run()
+        numpy_generators.end_run()
 
 
 CHANGES: Final[tuple[Swap | Setting, ...]] = (

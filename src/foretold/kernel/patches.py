@@ -34,6 +34,7 @@ from foretold.kernel import (
     generators,
     hashes,
     machine_patches,
+    numpy_generators,
 )
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.swap import Changes, Swap
@@ -192,10 +193,13 @@ class Patches:
 
 
 def _learn_generators(heap: list[Any]) -> None:
-    kinds = generators.kinds()
-    found = [thing for thing in heap if type(thing) in kinds]
+    kinds, of_numpy = generators.kinds(), numpy_generators.kinds()
+    both = kinds | of_numpy
+    found = [thing for thing in heap if type(thing) in both]
     heap.clear()  # or it would be one more that refers to each of them
-    generators.learn(found)
+    generators.learn([each for each in found if type(each) in kinds])
+    if of_numpy:
+        numpy_generators.learn([each for each in found if type(each) in of_numpy])
 
 
 patches: Final = Patches()
