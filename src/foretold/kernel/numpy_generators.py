@@ -9,8 +9,9 @@ numpy keeps the seed that it was given, and draws 128 bits if there was none. So
 64 bits counts as none: one that somebody wrote out at such length is replaced by the tape's, which
 is repeatable all the same.
 
-numpy is never imported for this; where it is, a run costs some ten microseconds more. Its objects
-cannot be held weakly: one that nobody else holds is let go when the next run ends.
+numpy is never imported for this; where it is, a run costs a tenth of a millisecond more, most of it
+for the global one. Its objects cannot be held weakly: one that nobody else holds is let go when the
+next run ends.
 """
 
 from __future__ import annotations
