@@ -190,6 +190,8 @@ class Session:
             if note and crash is not None:
                 # The short summary is for the user's assertion; the story has been told above it.
                 crash.message = crash.message.replace(f"\n{note}", "")
+            if hasattr(report, "wasxfail") and report.skipped:
+                record["expected"] = crash.message.partition("\n")[0] if crash else "it failed"
             vars(report)["foretold"] = record
         return report
 

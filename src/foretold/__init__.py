@@ -14,7 +14,7 @@ Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
     L1  kernel/    the simulated computer: loop, clock, entropy, patches, fence, schedulers
     L0  tape/      choices: streams, origins, file format, shrink passes
         trace.py   what happened: events and a running digest
-        errors.py  the exception tree, and _version.py, below all layers
+        errors.py  the exception tree, arguments.py (checks) and _version.py, below all layers
 
 Everything public is re-exported here; the modules behind it may move.
 """

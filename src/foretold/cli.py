@@ -110,6 +110,16 @@ def _read_seed(ctx: click.Context, param: click.Parameter, value: str | None) ->
         raise click.BadParameter(f"{value!r} is no whole number, such as 12345") from None
 
 
+def _read_target(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Something: to pytest, an empty text is all tests there are."""
+    if not value.strip():
+        raise click.BadParameter(
+            "it is empty. Name it as module:function, path/to/file.py:function or "
+            "tests/test_x.py::test_y"
+        )
+    return value
+
+
 _seed = click.option(
     "--seed",
     metavar="N",
@@ -143,7 +153,7 @@ def app() -> None:
 
 
 @app.command("explore")
-@click.argument("target")
+@click.argument("target", callback=_read_target)
 @click.option(
     "--runs", type=click.IntRange(min=1), help=f"How many runs.  [default: {RUNS_DEFAULT}]"
 )
@@ -245,7 +255,7 @@ def _output_dropped() -> Iterator[None]:
 
 
 @app.command("replay")
-@click.argument("what", metavar="FILE|TARGET")
+@click.argument("what", metavar="FILE|TARGET", callback=_read_target)
 @click.option(
     "--seed",
     metavar="N",
@@ -345,7 +355,7 @@ def _story_of(file: TapeFile) -> str:
 
 
 @app.command("check")
-@click.argument("target")
+@click.argument("target", callback=_read_target)
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Tapes.")
 @_seed
 def check_command(target: str, runs: int, seed: int | None) -> None:

@@ -169,3 +169,10 @@ def test_any_message_can_be_printed(tmp_path: Path) -> None:
     assert done.code == 1, done.err
     assert "\nValueError: caf" in done.out
     assert done.out.splitlines()[-1].startswith("Replay it: ")
+
+
+@pytest.mark.parametrize("command", ["explore", "replay", "check"])
+@pytest.mark.parametrize("target", ["", "  "])
+def test_an_empty_target_is_not_all_tests(command: str, target: str) -> None:
+    """To pytest it would be the whole folder: a variable that is not set must not start that."""
+    assert "it is empty. Name it as module:function" in message_of(command, target)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 from aiohttp import web
-from aiohttp.http_websocket import WebSocketWriter
 
 import foretold
 from tests.compat import tls
@@ -49,12 +47,7 @@ LEFT: web.AppKey[list[int | None]] = web.AppKey("left", list)
 
 
 def start(world: foretold.World, *, secure: bool) -> tuple[str, web.Application]:
-    """The application on host `api`; returns its address.
-
-    aiohttp masks the frames of all websockets from one generator that it seeds when it is imported,
-    before any run: it begins anew here.
-    """
-    inspect.signature(WebSocketWriter).parameters["random"].default.seed(0)
+    """The application on host `api`; returns its address."""
     app = web.Application()
     app[LEFT] = []
     app.add_routes(

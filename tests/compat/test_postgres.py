@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import asyncpg
-import asyncpg.connection
 import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -21,8 +20,7 @@ INSERT = "INSERT INTO account VALUES ($1, $2)"
 
 
 async def start(world: foretold.World) -> dict[int, str]:
-    """The server on host `db`; asyncpg's process-wide counter of statements begins anew."""
-    asyncpg.connection._uid = 0  # else statement names grow from run to run
+    """The server on host `db`."""
     accounts = dict(OWNERS)
     world.host("db").start(server(accounts))
     await world.host("db").listening(5432)

@@ -20,8 +20,6 @@ from foretold.kernel import real
 from foretold.kernel.patches import patches
 from tests.kernel.fake_computer import NODE, PID, WALL_NS, FakeComputer, a_run
 
-own_generator = random.Random(5)
-
 
 class Loaded(random.Random):
     """A generator of a subclass, seeded through the base class."""
@@ -168,12 +166,3 @@ def test_a_computer_that_fails_at_the_start_changes_nothing() -> None:
         pass
     assert (module_state(), sys.stdin, sys.dont_write_bytecode) == before
     assert os.urandom(16) != os.urandom(16)
-
-
-def test_other_generators_are_left_alone() -> None:
-    """One that was seeded before the run continues its own sequence, in the run and after it."""
-    expected = random.Random(5)
-    assert own_generator.random() == expected.random()
-    with a_run():
-        assert own_generator.random() == expected.random()
-    assert own_generator.random() == expected.random()

@@ -93,6 +93,11 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Python's Future": lambda: futures._PyFuture(loop=LOOP),  # type: ignore[attr-defined]  # private: no stub has it
     "Python's Task": lambda: new_task(asyncio.tasks._PyTask),  # type: ignore[attr-defined]  # private: no stub has it
     "CancelScope": new_scope,
+    "asyncio.Lock": asyncio.Lock,
+    "asyncio.Event": asyncio.Event,
+    "asyncio.Semaphore": asyncio.Semaphore,
+    "a subclass of Semaphore": lambda: asyncio.BoundedSemaphore(2),
+    "asyncio.StreamReader": lambda: asyncio.StreamReader(loop=LOOP),
 }
 
 
@@ -164,6 +169,28 @@ def test_a_number_dies_with_its_object(kind: str) -> None:
         after = [make() for _ in range(50)]
         assert all(hash(thing) == object.__hash__(thing) for thing in after)
         assert hashes._numbers_by_id == {}
+
+
+COMPOUND: dict[str, Callable[[], Any]] = {
+    "asyncio.Queue": asyncio.Queue,
+    "a subclass of Queue": asyncio.PriorityQueue,
+    "asyncio.Condition": asyncio.Condition,
+    "asyncio.Barrier": lambda: asyncio.Barrier(2),
+}
+
+
+@pytest.mark.parametrize("kind", COMPOUND)
+def test_objects_made_of_others_are_numbered_as_well(kind: str) -> None:
+    """A queue holds an event, a condition a lock, which take numbers too: they only count up."""
+    seen = []
+    for _ in range(2):
+        with a_run():
+            made = [COMPOUND[kind]() for _ in range(5)]
+            seen.append([hash(thing) for thing in made])
+            assert seen[-1] == sorted(seen[-1])
+            assert max(seen[-1]) <= 15
+            del made
+    assert seen[0] == seen[1]
 
 
 def slots() -> dict[str, object]:

@@ -176,6 +176,27 @@ def test_replaying_on_a_test_that_holds(pytester: pytest.Pytester, tape: Path):
     result.stdout.fnmatch_lines(["foretold: test_bank.py::test_no_money_is_lost holds on bug.tape"])
 
 
+@pytest.mark.parametrize("how", ["tape", "seed"])
+def test_replaying_what_is_expected_to_fail(pytester: pytest.Pytester, tape: Path, how: str):
+    """pytest counts it as a success and shows nothing: what happened is said, and how to see it."""
+    program = lost_update().replace("@foretold", "import pytest\n@pytest.mark.xfail\n@foretold", 1)
+    pytester.makepyfile(test_bank=program)
+    option = f"--foretold-replay={tape}" if how == "tape" else "--foretold-run-seed=3"
+    result = pytester.runpytest("test_bank.py", option)
+    result.assert_outcomes(xfailed=1)
+    where = f" on {tape.relative_to(pytester.path)}" if how == "tape" else ""
+    result.stdout.fnmatch_lines(
+        [
+            f"foretold: *::test_no_money_is_lost fails{where}, as its xfail mark says it would: "
+            "*assert * == 88",
+            "  pytest counts that as a success; with --runxfail it shows the story",
+        ]
+    )
+    told = pytester.runpytest("test_bank.py", option, "--runxfail")
+    told.assert_outcomes(failed=1)
+    assert "xfail mark" not in told.stdout.str()
+
+
 def test_replaying_on_a_renamed_test(pytester: pytest.Pytester, tape: Path):
     """A tape is worth more than a name: where one test is named, that is the one."""
     text = lost_update().replace("test_no_money_is_lost", "test_renamed")

@@ -6,6 +6,8 @@ Each cause is planted in a small program. The processes are real, hash seeds and
 from __future__ import annotations
 
 import ctypes
+import functools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +28,7 @@ from foretold.search.causes import (
     by_look,
 )
 from foretold.search.check import Report, check
+from foretold.search.leftovers import changes, module_state
 from foretold.search.observe import Observation
 from foretold.search.replayers import FreshReplayer
 from foretold.world.run import bind_main
@@ -152,9 +155,29 @@ def test_state_kept_between_runs_is_named(folder: Path) -> None:
     assert found is not None
     assert found.cause is MODULE_STATE
     assert 'isolation="fork"' in found.cause.remedy
+    assert "isolate=[" in found.cause.remedy
     assert (found.left, found.right) != (None, None)
     assert "returned 1" in (found.left or "")
     assert "returned 2" in (found.right or "")
+
+
+def test_what_the_first_run_changed_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the list that grew, where the program is a module as others are."""
+    module = programs.load(folder / "planted.py")
+    monkeypatch.setitem(sys.modules, "planted", module)
+    replayer_with = functools.partial(FreshReplayer, "planted:by_state")
+    found = check("planted:by_state", replayer_with, bind_main(module.by_state), runs=1).divergence
+    assert found is not None
+    assert found.changed == ("planted.seen (0 items, then 1 item)",)
+
+
+def test_names_of_what_changed() -> None:
+    """Numbers, counters and collections, of modules and of their classes; a few are enough."""
+    before = {f"bank.n{number}": "0" for number in range(9)} | {"bank.same": "1"}
+    after = dict.fromkeys(before, "1") | {"bank.new": "1"}
+    assert changes(before, after) == [f"bank.n{n} (0, then 1)" for n in range(3)]
+    assert "tests.search.test_check.PLANTED" in module_state()
+    assert not any(name.startswith(("foretold.", "json.")) for name in module_state())
 
 
 def test_addresses_that_differ_only_in_a_second_run_are_no_state(

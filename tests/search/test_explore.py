@@ -490,15 +490,15 @@ def test_a_failure_that_is_not_reproduced_is_doubted() -> None:
 # --- calls that cannot work ------------------------------------------------------------------
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no runs": ({"runs": 0}, "runs must be at least 1"),
+    "no runs": ({"runs": 0}, "runs is a whole number, 1 or more"),
     "seed": ({"seed": "7"}, "a seed is a whole number"),
-    "order": ({"order": "random"}, '"asyncio", "any" or None'),
-    "strategy": ({"strategy": "best"}, "there is no strategy 'best'; known are portfolio, fifo"),
+    "order": ({"order": "random"}, "'asyncio', 'any' or None"),
+    "strategy": ({"strategy": "best"}, "strategy is 'portfolio', 'fifo'"),
     "workers": ({"workers": 4}, "workers=1"),
     "faults": ({"faults": "all"}, "there is no fault"),
     "setting": ({"speed": 3}, "speed"),
-    "limit": ({"steps_max": -1}, "steps_max must be above 0"),
-    "isolation": ({"isolation": "thread"}, '"fork" or None'),
+    "limit": ({"steps_max": -1}, "steps_max is a whole number, 1 or more"),
+    "isolation": ({"isolation": "thread"}, "'fork' or None"),
 }
 
 

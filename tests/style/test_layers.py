@@ -19,6 +19,7 @@ SRC = Path(__file__).parents[2] / "src"
 # Parts on one line are strangers to each other.
 LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("errors", "_version")),
+    ("", ("arguments",)),
     ("L0", ("tape", "trace")),
     ("L1", ("kernel",)),
     ("L2", ("world",)),

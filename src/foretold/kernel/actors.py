@@ -8,6 +8,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from foretold.arguments import printable
+
 _numbers = itertools.count(1)
 
 
@@ -91,6 +93,7 @@ class Register:
         return actor
 
     def _enter(self, actor: Actor, wanted: str) -> None:
+        wanted = printable(wanted)  # it stands in stories and on tapes, on a line of its own
         before = self._taken.get(wanted, 0)
         count = before + 1
         actor.name = wanted if count == 1 else f"{wanted}-{count}"

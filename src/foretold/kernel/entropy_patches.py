@@ -13,7 +13,6 @@ a real thread that draws from the global `random` during a run disturbs it, as i
 from __future__ import annotations
 
 import _random
-import ctypes
 import operator
 import os
 import random
@@ -23,7 +22,7 @@ import uuid
 from _thread import get_ident
 from typing import Any, Final, cast
 
-from foretold.kernel import real
+from foretold.kernel import generators, numpy_generators, real
 from foretold.kernel.computer import Computer, computer_of
 from foretold.kernel.swap import Setting, Swap, copy_of
 
@@ -58,9 +57,10 @@ _real_seed: Final = _random.Random.__dict__["seed"]
 
 
 def _seed(self: _random.Random, n: Any = None, /) -> None:
-    if n is None:
-        computer = computer_of(get_ident())
-        if computer is not None:
+    computer = computer_of(get_ident())
+    if computer is not None:
+        generators.note_seeding(self, n)
+        if n is None:
             n = int.from_bytes(computer.entropy(_SEED_BYTES), "big")
     _real_seed(self, n)
 
@@ -87,11 +87,7 @@ def ssl_swaps() -> list[Swap]:
 # --- state of modules ------------------------------------------------------------------------
 
 _global_random: Final[Any] = random._inst  # the object behind random.random()
-# The whole C part of the generator, 2.5 KB without any pointer. Copying it takes a twentieth of the
-# time of getstate() and setstate(), which would be the most expensive part of starting a run.
-_state: Final = (
-    ctypes.c_char * (_random.Random.__basicsize__ - object.__basicsize__)
-).from_address(id(_global_random) + object.__basicsize__)
+_state: Final = generators.memory_of(_global_random)
 
 
 class _Before:
@@ -124,20 +120,25 @@ _before: _Before | None = None
 def begin_run(computer: Computer) -> None:
     """Make the modules' state new, from the computer's entropy."""
     global _before
-    first = int.from_bytes(computer.entropy(16), "big")
+    first = computer.entropy(16)
     node = computer.node()
     _before = _Before()
-    _real_seed(_global_random, first)
+    _real_seed(_global_random, int.from_bytes(first, "big"))
     _before.seeded = _state.raw
     _global_random.gauss_next = None
     # Without libuuid's function uuid1 is computed in Python, from time_ns, random and the node.
     vars(uuid).update(_generate_time_safe=None, _last_timestamp=None, _node=node)
     vars(tempfile)["_name_sequence"] = None
+    generators.begin_run(first)
+    numpy_generators.begin_run(first)
 
 
 def random_was_used() -> bool:
-    """Whether somebody drew from the global `random` since the run began."""
-    return _before is not None and _state.raw != _before.seeded
+    """Whether somebody drew from the global `random`, or from a generator that the machine had
+    seeded, since the run began."""
+    if _before is None:
+        return False
+    return _state.raw != _before.seeded or generators.were_used()
 
 
 def end_run() -> None:
@@ -146,6 +147,8 @@ def end_run() -> None:
     if _before is not None:
         _before.put_back()
         _before = None
+        generators.end_run()
+        numpy_generators.end_run()
 
 
 CHANGES: Final[tuple[Swap | Setting, ...]] = (

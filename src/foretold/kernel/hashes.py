@@ -1,8 +1,9 @@
-"""Sets of tasks, futures, threads and cancel scopes have the same order in each run.
+"""Sets of tasks, futures, threads, locks, streams and cancel scopes have one order in each run.
 
 Such objects hash by their address, which differs from process to process, and with it the order in
-which a set yields them (`asyncio.wait`, anyio's cancelled children, an executor's threads). In a
-run each of them gets a sequence number when it is made, and hashes by that.
+which a set yields them (`asyncio.wait`, anyio's cancelled children, an executor's threads, a chat
+server's set of writers). In a run each of them gets a sequence number when it is made, and hashes
+by that.
 
 An object's hash must not change while it lives: it would be lost in every set that holds it. So the
 number is given **at creation or never**. What was made outside a run keeps its address, in a run
@@ -26,7 +27,7 @@ import sys
 import threading
 import weakref
 from _thread import get_ident
-from asyncio import futures, tasks
+from asyncio import futures, mixins, tasks
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
@@ -105,6 +106,20 @@ _TASKS: Final = tuple(
 )
 
 
+# What asyncio itself keeps in no set, but programs do: subscribers by their queues, clients by
+# their writers.
+_STREAMS: Final = (asyncio.StreamReader, asyncio.StreamWriter)
+_LOCKS: Final = (
+    asyncio.Queue,
+    asyncio.Lock,
+    asyncio.Event,
+    asyncio.Semaphore,
+    asyncio.Condition,
+    asyncio.Barrier,
+)
+_BASE_OF_LOCKS: Final[type] = mixins._LoopBoundMixin
+
+
 def _numbering_init(kind: type, number: Callable[[object], None]) -> Setting:
     original: Callable[..., None] = kind.__init__  # type: ignore[misc]  # of this class, not of an instance
 
@@ -146,11 +161,13 @@ def _subclasses(kind: type) -> Iterator[type]:
 _SETTINGS: Final = (
     *(
         setting
-        for kind in (threading.Thread, concurrent.futures.Future, *_FUTURES)
+        for kind in (threading.Thread, concurrent.futures.Future, *_FUTURES, *_STREAMS)
         for setting in _settings_for(kind)
     ),
     # A task inherits the hash of futures, but makes itself.
     *(_numbering_init(kind, _number) for kind in _TASKS),
+    Setting(_BASE_OF_LOCKS, "__hash__", hash_by_number),  # once for all of them: that is faster
+    *(_numbering_init(kind, _number) for kind in _LOCKS),
 )
 
 _changes: Final = Changes()

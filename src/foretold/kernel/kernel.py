@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
 from foretold.tape import CALLBACKS, Tape
+from foretold.tape.streams import TapeRandom
 from foretold.trace import Event, Place, Trace
 
 Order = Literal["asyncio", "any"]
@@ -129,9 +129,9 @@ class Kernel:
             return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
         if self.tape.origin == "enumerated":
             # What is enumerated are the choices of the program; four billion seeds would not end.
-            return scheduler_named("fifo", random.Random(0))
+            return scheduler_named("fifo", TapeRandom(0))
         seed = self.tape.stream("schedule", self.host).choose(1 << 32, "seed of the scheduler")
-        return scheduler_named(strategy, random.Random(seed))
+        return scheduler_named(strategy, TapeRandom(seed))
 
     def enter_loop(self, loop: object) -> None:
         """`loop` begins to run. What another one left in the pool waits until that runs again."""

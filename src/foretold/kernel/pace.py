@@ -10,11 +10,10 @@ Never injected here: a slow step so long that a healthy time limit expires by it
 
 from __future__ import annotations
 
-import random
-
 from foretold.kernel.actors import Actor
 from foretold.kernel.clock import VirtualClock
 from foretold.tape import Slow, Tape
+from foretold.tape.streams import TapeRandom
 
 STEP_NS = (1_000, 3_000, 10_000, 40_000)
 READ_NS = (1_000, 2_000, 7_000)
@@ -32,7 +31,7 @@ class Pace:
         self._host = host
         self._tape = tape
         self._clock = clock
-        self._generator: random.Random | None = None
+        self._generator: TapeRandom | None = None
         self._gap = 0
         self._by_key: dict[tuple[str, int], Slow] = {}
         if clock.exact or tape.origin == "enumerated":
@@ -46,7 +45,7 @@ class Pace:
             }
         else:
             self._gap = drawn.pick(SLOW_GAP_STEPS, "steps between slow ones")
-            self._generator = random.Random(drawn.choose(1 << 32, "which steps are slow"))
+            self._generator = TapeRandom(drawn.choose(1 << 32, "which steps are slow"))
 
     def steps_until_next(self) -> int:
         """After how many steps `after_step` wants to be asked."""

@@ -23,10 +23,19 @@ import sys
 from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from foretold.errors import ForetoldError
-from foretold.kernel import clock_patches, entropy_patches, fence, hashes
+from foretold.kernel import (
+    clock_patches,
+    counters,
+    entropy_patches,
+    fence,
+    generators,
+    hashes,
+    machine_patches,
+    numpy_generators,
+)
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.swap import Changes, Swap
 from foretold.kernel.tls_patches import TlsRandom
@@ -48,7 +57,8 @@ class Patches:
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            self._changes.apply(*clock_patches.CHANGES, *entropy_patches.CHANGES, *fence.CHANGES)
+            for module in (clock_patches, entropy_patches, machine_patches, fence):
+                self._changes.apply(*module.CHANGES)
             try:
                 self._adopt_ssl()
                 hashes.install()
@@ -88,15 +98,18 @@ class Patches:
     def scan_bound_methods(self) -> int:
         """Catch each `datetime.now` that was bound before `install`; returns how many there were.
 
-        A dataclass with `default_factory=datetime.utcnow` holds such a method. The whole heap is
-        looked at, so it is a step of its own, to be done once, when the program under test is
-        imported and before `gc.freeze()`, which hides objects from the search. What is found is
-        kept alive until `remove`.
+        A dataclass with `default_factory=datetime.utcnow` holds such a method. The generators of
+        random numbers are found on the way, for `generators.py`. The whole heap is looked at, so it
+        is a step of its own, to be done once, when the program under test is imported and before
+        `gc.freeze()`, which hides objects from the search. Methods that are found are kept alive
+        until `remove`.
         """
         if not self._depth:
             raise ForetoldError("scan_bound_methods() needs install() first.")
-        found = clock_patches.find_bound_methods()
+        heap = gc.get_objects()
+        found = clock_patches.find_bound_methods(heap)
         self._changes.apply(*found)
+        _learn_generators(heap)
         return len(found)
 
     def catch_bound_methods(self) -> None:
@@ -108,11 +121,13 @@ class Patches:
         """
         if self._heap_marks() == self._marks:
             known = {id(swap.function) for swap in self._bound}
-            young = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
-            self._bound += clock_patches.find_bound_methods(young)
+            heap = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
+            self._bound += clock_patches.find_bound_methods(heap)
         else:
-            self._bound = clock_patches.find_bound_methods()
+            heap = gc.get_objects()
+            self._bound = clock_patches.find_bound_methods(heap)
         self._changes.apply(*self._bound)
+        _learn_generators(heap)
 
     def _heap_marks(self) -> tuple[int, ...]:
         """Changes whenever young objects may have become old ones."""
@@ -133,6 +148,7 @@ class Patches:
         self._adopt_ssl()
         hashes.begin_run()
         entropy_patches.begin_run(computer)
+        counters.begin_run()
         fence.begin_run()
         self._computer = running[get_ident()] = computer
 
@@ -142,6 +158,7 @@ class Patches:
             self._computer = None
             running.clear()
             fence.end_run()
+            counters.end_run()
             entropy_patches.end_run()
 
     @contextmanager
@@ -173,6 +190,16 @@ class Patches:
         finally:
             if computer is not None and self._computer is not None:
                 running[get_ident()] = computer
+
+
+def _learn_generators(heap: list[Any]) -> None:
+    kinds, of_numpy = generators.kinds(), numpy_generators.kinds()
+    both = kinds | of_numpy
+    found = [thing for thing in heap if type(thing) in both]
+    heap.clear()  # or it would be one more that refers to each of them
+    generators.learn([each for each in found if type(each) in kinds])
+    if of_numpy:
+        numpy_generators.learn([each for each in found if type(each) in of_numpy])
 
 
 patches: Final = Patches()

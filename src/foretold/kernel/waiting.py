@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from foretold.arguments import printable
 from foretold.errors import Deadlock
 from foretold.trace import Place, encode
 
@@ -73,7 +74,7 @@ def describe_wait(task: asyncio.Task[Any]) -> str:
         module = os.path.splitext(os.path.basename(inner.file))[0]
         return f"{inner.function}() in {module}"
     if isinstance(waiter, asyncio.Task):
-        return f"the task {waiter.get_name()}"
+        return f"the task {printable(waiter.get_name())}"
     if waiter is not None:
         return "a future that nothing resolves"
     return "its first step" if inner is None else "its next step"
@@ -94,7 +95,7 @@ def deadlock_among(tasks: Iterable[asyncio.Task[Any]], host: str) -> Deadlock:
     for task in sorted(tasks, key=hash):
         place = place_of_task(task)
         where = str(place) if place else "an unknown line"
-        lines.append(f"  {task.get_name()} waits at {where} for {describe_wait(task)}")
+        lines.append(f"  {printable(task.get_name())} waits at {where} for {describe_wait(task)}")
     listed = "\n".join(lines) or "  (no task is left; main waits for a future)"
     return Deadlock(
         f"nothing can run and nothing is scheduled, yet {host} is not done. Waiting:\n{listed}"

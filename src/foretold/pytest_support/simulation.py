@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from foretold.arguments import check_number, check_seed, check_whole, nearest
 from foretold.errors import UsageError
 from foretold.search.explore import explore
 from foretold.search.portfolio import plans_for
@@ -102,14 +102,15 @@ def _check_function(function: object) -> None:
 
 def check_settings(runs: object, seed: object, settings: Mapping[str, Any]) -> None:
     """Raise a `UsageError` for a setting that no run could be made with."""
-    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
-        raise UsageError(f"runs is a whole number, 1 or more; got {runs!r}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise UsageError(f"a seed is a whole number, such as seed=7; got {seed!r}")
+    if runs is not None:
+        check_whole("runs", runs, at_least=1, example=500)
+    if seed is not None:
+        check_seed(seed)
+    if settings.get("time_s") is not None:
+        check_number("time_s", settings["time_s"], above=0, finite=False)
     for name in settings:
         if name not in SETTINGS:
-            close = difflib.get_close_matches(name, ("runs", "seed", *sorted(SETTINGS)), 1)
-            meant = f" Did you mean {close[0]!r}?" if close else ""
+            meant = nearest(name, ("runs", "seed", *sorted(SETTINGS)))
             raise UsageError(f"foretold.simulate does not know the setting {name!r}.{meant}")
     faults_text(settings.get("faults"))
     plans_for(settings.get("order"), settings.get("strategy", "portfolio"))

@@ -54,6 +54,13 @@ def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         yield f"foretold: nothing to explore: {test} makes no choice, so one run says all", False
     if record["replayed"] and not record["failed"]:
         yield f"foretold: {test} holds on {_short(record['replayed'])}", False
+    if record.get("expected"):
+        where = f" on {_short(record['replayed'])}" if record["replayed"] else ""
+        yield (
+            f"foretold: {test} fails{where}, as its xfail mark says it would: {record['expected']}",
+            False,
+        )
+        yield "  pytest counts that as a success; with --runxfail it shows the story", False
     for path in record["fixed"]:
         yield f"foretold: {test} holds on a saved failure now; moved to {_short(path)}", False
     for reason in record["unreadable"]:

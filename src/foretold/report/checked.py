@@ -66,6 +66,7 @@ def _divergence_text(target: str, found: Divergence) -> str:
             *(f"  {where.ljust(width)}  {event_in_words(event)}" for where, event in sides),
             f"Likely cause: {cause.name}.",
             wrapped(f"{cause.why[0].upper()}{cause.why[1:]}.", "  "),
-            f"Remedy: {cause.remedy}.",
+            *(f"  The first run changed {what}." for what in found.changed),
+            wrapped(f"Remedy: {cause.remedy}.", ""),
         ]
     )

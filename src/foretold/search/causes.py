@@ -39,7 +39,8 @@ MODULE_STATE = Cause(
     "state kept between runs",
     "fresh processes agree, but the second run in one process differs from the first. Something "
     "at module level (a cache, a counter, a pool) remembers the run before",
-    'reset it at the beginning of the test, or use isolation="fork"',
+    'reset it at the beginning of the test; or start each run in a fork, isolation="fork"; or give '
+    'a host a copy of the module, world.host("api", isolate=["module"])',
 )
 ESCAPE = Cause(
     "an escape",

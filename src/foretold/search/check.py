@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from foretold.errors import UsageError
 from foretold.search.causes import ADDRESSES, MODULE_STATE, OUTSIDE, SET_ORDER, Cause, by_look
 from foretold.search.isolation import in_fork
 from foretold.search.layout import fixed_addresses, litter
+from foretold.search.leftovers import changes, module_state
 from foretold.search.observe import Observation, observe
 from foretold.search.portfolio import plan_of, plans_for
 from foretold.search.replayers import Replayer
@@ -44,6 +45,8 @@ class Divergence:
     left: str | None
     right: str | None
     cause: Cause
+    changed: tuple[str, ...] = ()
+    """If state is the cause: what the first run changed at module level."""
 
 
 @dataclass(slots=True)
@@ -162,7 +165,21 @@ class _Checker:
         # for which the heap was littered; what a run leaves behind in a module does not.
         [other] = self._forked(tape, times=1, littered=True)
         addresses = other.observation.digest != first.observation.digest
-        return self._parted(tape, first, second, ADDRESSES if addresses else MODULE_STATE)
+        if addresses:
+            return self._parted(tape, first, second, ADDRESSES)
+        found = self._parted(tape, first, second, MODULE_STATE)
+        return found and replace(found, changed=self._left_behind(tape))
+
+    def _left_behind(self, tape: Tape) -> tuple[str, ...]:
+        main, entries = self._main, self._new_file()
+        assert main is not None, "asked for with a main only"
+
+        def work() -> str:
+            before = module_state()
+            _observed(main, tape, entries)
+            return json.dumps(changes(before, module_state()))
+
+        return tuple(json.loads(in_fork(work)))
 
     def _forked(self, tape: Tape, *, times: int, littered: bool = False) -> list[_Seen]:
         main = self._main

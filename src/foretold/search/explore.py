@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from foretold.arguments import check_number, check_seed, check_whole, nearest
 from foretold.errors import ForetoldError, TapeError, UsageError
 from foretold.kernel import real
 from foretold.kernel.session import session
@@ -23,7 +25,7 @@ from foretold.tape import Tape
 from foretold.tape.shrink import BudgetSpent
 from foretold.tape.shrink import shrink as shrink_tape
 from foretold.world.faults import FaultSet
-from foretold.world.run import Main, Run, bind_main, execute
+from foretold.world.run import Main, Run, bind_main, execute, tape_given
 from foretold.world.settings import Settings
 
 SHRINK_RUNS_MAX = 2_000
@@ -67,10 +69,10 @@ def explore(
     `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
     Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
-    if runs < 1:
-        raise UsageError(f"runs must be at least 1, got {runs}")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise UsageError(f"a seed is a whole number, such as seed=7; got {seed!r}")
+    check_whole("runs", runs, at_least=1, example=500)
+    check_seed(seed)
+    if time_s is not None:
+        check_number("time_s", time_s, above=0, finite=False)
     if workers != 1:
         raise UsageError("several workers are not part of this version yet: leave workers=1")
     plans = plans_for(order, strategy)
@@ -84,19 +86,17 @@ def explore(
 
 
 def _settings(changes: dict[str, Any]) -> Settings:
-    try:
-        return Settings().with_changes(**changes)
-    except TypeError:
-        unknown = ", ".join(changes)
-        raise UsageError(f"explore does not know one of these settings: {unknown}") from None
+    known = [field.name for field in fields(Settings)]
+    for name in changes:
+        if name not in known:
+            meant = nearest(name, (*known, *inspect.signature(explore).parameters))
+            raise UsageError(f"foretold.explore does not know the setting {name!r}.{meant}")
+    return Settings().with_changes(**changes)
 
 
 def replay(main: Main, tape: Tape | str | os.PathLike[str]) -> Run:
     """Run `main` on a tape again, exactly. `tape` is a `Tape` or the path of a tape file."""
-    from foretold.tape.file import load
-
-    if isinstance(tape, str | os.PathLike):
-        tape = load(tape).tape
+    tape = tape_given(tape, "foretold.replay(main, tape)")
     done = execute(bind_main(main), tape, Settings.from_tape(tape.settings))
     if done.error is not None:
         raise done.error

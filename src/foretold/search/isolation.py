@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from foretold.errors import ForetoldError, UsageError
+from foretold.arguments import check_word
+from foretold.errors import ForetoldError
 from foretold.search.signature import Signature, signature_of
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, dumps, loads
@@ -50,9 +51,8 @@ def runner_for(main: Callable[[Any], Any], isolation: str | None) -> Runner:
     """The runner for an `isolation` setting."""
     if isolation is None:
         return InProcess(main)
-    if isolation == "fork":
-        return Forked(main)
-    raise UsageError(f'isolation is "fork" or None, got {isolation!r}')
+    check_word("isolation", isolation, ["fork"], none="for this process")
+    return Forked(main)
 
 
 class InProcess:

@@ -5,9 +5,9 @@ So that a seed alone says all about a run: `foretold replay TARGET --seed N` nee
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from foretold.errors import UsageError
+from foretold.arguments import check_word
 from foretold.kernel.kernel import Order
 from foretold.kernel.schedulers import SCHEDULERS
 
@@ -29,11 +29,8 @@ PORTFOLIO = (
 
 def plans_for(order: str | None, strategy: str) -> tuple[Plan, ...]:
     """The plans among which a search with these settings takes turns."""
-    if order not in (None, "asyncio", "any"):
-        raise UsageError(f'order is "asyncio", "any" or None for both, got {order!r}')
-    if strategy != "portfolio" and strategy not in SCHEDULERS:
-        known = ", ".join(("portfolio", *SCHEDULERS))
-        raise UsageError(f"there is no strategy {strategy!r}; known are {known}")
+    check_word("order", order, get_args(Order), none="for both")
+    check_word("strategy", strategy, ("portfolio", *SCHEDULERS))
     if strategy == "portfolio":
         return tuple(p for p in PORTFOLIO if order in (None, p.order))
     if order == "asyncio":

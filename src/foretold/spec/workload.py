@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence, Set, Sized
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from foretold.arguments import printable
 from foretold.errors import RunDiscarded, UsageError
 from foretold.tape import WORKLOAD
 from foretold.trace import encode
@@ -32,22 +33,37 @@ def _note(world: World, call: str, label: str | None, value: object) -> None:
     text = f"{call} {label or ''} = {encode(value)}"
     world.trace.note(text)
     if world.trace.detail:
-        world.home.kernel.keep("chose", f"{label or call} = {value!r}", None)
+        world.home.kernel.keep("chose", f"{printable(label or call)} = {value!r}", None)
 
 
 def choose(options: Sequence[T], label: str | None = None) -> T:
     """One of `options`, by the tape. The first is the calm one."""
     world = _world_for("choose(options)")
-    if isinstance(options, int) or not hasattr(options, "__getitem__"):
-        raise UsageError(
-            f"foretold.choose picks from a sequence, such as choose(['a', 'b']); got {options!r}. "
-            "For a whole number write foretold.between(low, high)."
-        )
-    if len(options) == 0:
-        raise UsageError("foretold.choose([]) has nothing to choose from")
+    _check_options(options)
     value = world.tape.stream(WORKLOAD).pick(options, label)
     _note(world, "choose", label, value)
     return value
+
+
+def _check_options(options: object) -> None:
+    if isinstance(options, int | float):
+        instead = "For a whole number write foretold.between(low, high)."
+    elif isinstance(options, Mapping):
+        instead = "Write choose(list(options)) for a key, choose(list(options.values())) otherwise."
+    elif isinstance(options, Set):
+        instead = "A set has no order that is the same in each process: write choose(sorted(…))."
+    elif not (isinstance(options, Sized) and hasattr(type(options), "__getitem__")):
+        instead = "Write choose(list(…)) if it can be iterated over."
+    elif len(options) == 0:
+        raise UsageError(
+            f"foretold.choose({options!r}) has nothing to choose from: give it one option at least"
+        )
+    else:
+        return
+    raise UsageError(
+        f"foretold.choose picks from a sequence, such as choose(['a', 'b']); got "
+        f"{encode(options)}. {instead}"
+    )
 
 
 def between(low: int, high: int, label: str | None = None) -> int:

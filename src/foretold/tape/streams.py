@@ -30,12 +30,16 @@ class Choice(NamedTuple):
     label: str
 
 
+class TapeRandom(random.Random):
+    """A generator of our own, by its class: those of the program are reseeded for each run."""
+
+
 def generator_for(seed: int, name: str) -> random.Random:
     """The generator of one stream: a function of the seed and the stream's name alone."""
     # surrogatepass: names may hold what a user called a host, and users are free.
     text = f"{seed}/{name}".encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(text, digest_size=16).digest()
-    return random.Random(int.from_bytes(digest, "big"))
+    return TapeRandom(int.from_bytes(digest, "big"))
 
 
 class Stream:
@@ -81,7 +85,10 @@ class Stream:
     def between(self, low: int, high: int, label: str | None = None) -> int:
         """A whole number from `low` to `high`, both included. `low` is the calm one."""
         if high < low:
-            raise UsageError(f"between({low}, {high}) is empty: the second bound is the higher one")
+            raise UsageError(
+                f"between({low}, {high}) is empty: the second bound is the higher one. "
+                f"Write between({high}, {low})."
+            )
         return low + self.choose(high - low + 1, label)
 
     def boolean(self, label: str | None = None) -> bool:

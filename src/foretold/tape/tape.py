@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, TypeVar
 
+from foretold.arguments import check_seed, check_whole
 from foretold.errors import UsageError
 from foretold.tape.schedule import Schedule
 from foretold.tape.streams import (
@@ -63,8 +64,7 @@ class Tape:
 
     @classmethod
     def seeded(cls, seed: int, settings: Mapping[str, Setting] | None = None) -> Tape:
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise UsageError(f"a seed is a whole number, such as seed=7; got {seed!r}")
+        check_seed(seed)
         return cls("seeded", seed=seed, settings=settings)
 
     @classmethod
@@ -202,6 +202,8 @@ def enumerate_tapes(limit: int | None = None) -> Iterator[Tape]:
     The bounds of a choice may depend on earlier choices. A body that draws nothing is run once.
     `limit` ends an enumeration that turns out too large: one tape more raises `UsageError`.
     """
+    if limit is not None:
+        check_whole("limit", limit, at_least=1, example=1_000)
     odometer = Odometer()
     count = 0
     while True:

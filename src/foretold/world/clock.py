@@ -9,6 +9,7 @@ from asyncio import events
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from foretold.arguments import check_number
 from foretold.errors import UsageError
 from foretold.kernel.clock import NS, to_ns
 
@@ -63,11 +64,13 @@ class WorldClock:
 
     def set_time(self, epoch_s: float) -> None:
         """Set the wall clock, forwards or back. The monotonic clock goes on undisturbed."""
+        check_number("set_time's epoch_s", epoch_s)
         self._clock.wall_offset_ns = to_ns(epoch_s) - self._clock.ns
         self._skew_ns = 0
 
     def skew(self, seconds: float) -> None:
         """Let the wall clock go wrong by this much (not in addition to an earlier skew)."""
+        check_number("skew's seconds", seconds)
         self._clock.wall_offset_ns += to_ns(seconds) - self._skew_ns
         self._skew_ns = to_ns(seconds)
 
@@ -77,6 +80,7 @@ class WorldClock:
         What is scheduled for the same instant happens in the order of scheduling. If it raises,
         the run fails.
         """
+        check_number("delay_s", delay_s)
         if delay_s < 0:
             raise UsageError(f"schedule(..., {delay_s}): the past cannot be scheduled")
         loop = events._get_running_loop() or self._host.loop
@@ -91,6 +95,7 @@ class WorldClock:
     async def advance(self, seconds: float) -> None:
         """Let virtual time pass. All that falls due is done, in order of time, and so is the
         work that follows from it, before this returns."""
+        check_number("seconds", seconds)
         if seconds < 0:
             raise UsageError("time does not run backwards: world.clock.set_time sets a clock back")
         loop = asyncio.get_running_loop()

@@ -99,14 +99,16 @@ class Host:
             self.main, main = main, self.modules.find(main)
         if inspect.iscoroutine(main):
             coro = main
-        elif callable(main):
+        else:
+            _check_program(main)
             self.main = self.main if isinstance(self.main, str) else main
             with self.modules.in_place():
                 coro = main()
             if not inspect.iscoroutine(coro):
-                raise UsageError(f"host.start needs an async function, got {main!r}")
-        else:
-            raise UsageError(f"host.start needs an async function or a coroutine, got {main!r}")
+                raise UsageError(
+                    f"host.start needs an async function; {_named(main)} is a plain one. Write "
+                    "async def, or let an async function call it"
+                )
         self.wake()
         task = self.loop.create_task(coro)
         started = HostTask(self, task)
@@ -298,3 +300,27 @@ class Host:
         error = EscapedWorld(f"{call} would leave the simulated world.\n{why}\nInstead: {instead}")
         self.world.fail(error)
         raise error
+
+
+def _named(main: Any) -> str:
+    """Without the address that a repr has: the message is part of the run."""
+    return getattr(main, "__qualname__", None) or type(main).__qualname__
+
+
+def _check_program(main: Any) -> None:
+    if not callable(main):
+        raise UsageError(
+            f"host.start needs an async function, its name or a coroutine; got {main!r}.\n"
+            '  right: host.start(serve), host.start("myapp.run:main"), host.start(serve(8000))'
+        )
+    try:
+        signature = inspect.signature(main)
+    except (TypeError, ValueError):
+        return  # a builtin that does not say what it wants
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise UsageError(
+            f"host.start calls {_named(main)} without arguments: {error}.\n"
+            "  right: host.start(serve(8000)), host.start(functools.partial(serve, 8000))"
+        ) from None

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from foretold.arguments import nearest
 from foretold.errors import UsageError
 
 
@@ -21,6 +22,8 @@ class OwnModules:
     """One host's copies of the modules it does not share."""
 
     def __init__(self, names: Iterable[str]) -> None:
+        if isinstance(names, str):
+            raise UsageError(f"isolate is a list of modules: isolate=[{names!r}]")
         self._names = tuple(names)
         for name in self._names:
             if not name or name.split(".")[0] == "foretold":
@@ -58,7 +61,24 @@ class OwnModules:
         if not colon or not name:
             raise UsageError(f'a program is named as "module:function"; got {target!r}')
         with self.in_place():
-            found: Any = importlib.import_module(module)
+            found: Any = _imported(module, target)
             for part in name.split("."):
+                if not hasattr(found, part):
+                    raise UsageError(
+                        f"{target!r} names no program: {module} has no {name!r}."
+                        f"{nearest(part, vars(found))}"
+                    )
                 found = getattr(found, part)
         return found
+
+
+def _imported(module: str, target: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            raise UsageError(
+                f"{target!r} names no program: there is no module {error.name!r}. "
+                'Write "module:function", as in an import'
+            ) from None
+        raise  # the module is there, and misses another one

@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import gc
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
-from foretold.tape import Tape
+from foretold.tape import Tape, load
 from foretold.trace import Trace, encode
 from foretold.world.faults import FaultSet, faults_text
 from foretold.world.settings import Settings
@@ -60,7 +61,7 @@ def run(
     main: Main,
     *,
     seed: int = 0,
-    tape: Tape | None = None,
+    tape: Tape | str | os.PathLike[str] | None = None,
     order: str | None = None,
     strategy: str | None = None,
     faults: FaultSet | str | None = None,
@@ -75,8 +76,8 @@ def run(
     """Run `main` once in a world of its own and return what it gave; raises what it raises.
 
     `main` is an async or a plain function that takes no argument, or the world. The run is a
-    function of `seed` (or of `tape`) and the code alone. `faults` is what the world may do to the
-    program by itself: `foretold.faults.network`, for instance.
+    function of `seed` (or of `tape`, a tape or the path of its file) and the code alone. `faults`
+    is what the world may do to the program by itself: `foretold.faults.network`, for instance.
     """
     changes = {
         "order": order,
@@ -90,19 +91,30 @@ def run(
         "virtual_s_max": virtual_s_max,
         "wall_s_max": wall_s_max,
     }
-    base = Settings() if tape is None else Settings.from_tape(tape.settings)
-    settings = base.with_changes(**changes)
     if tape is None:
-        tape = Tape.seeded(seed, settings.on_tape())
+        settings = Settings().with_changes(**changes)
+        read = Tape.seeded(seed, settings.on_tape())
     else:
-        tape = tape.fresh()
-        tape.settings = settings.on_tape()
-    done = execute(bind_main(main), tape, settings)
+        read = tape_given(tape, "foretold.run(main, tape=tape)").fresh()
+        settings = Settings.from_tape(read.settings).with_changes(**changes)
+        read.settings = settings.on_tape()
+    done = execute(bind_main(main), read, settings)
     if done.error is not None:
         raise done.error
     if done.discarded:
         raise RunDiscarded(done.discarded)
     return done
+
+
+def tape_given(tape: object, call: str) -> Tape:
+    """The tape itself, where a `Tape` or the path of a tape file is welcome."""
+    if isinstance(tape, str | os.PathLike):
+        return load(tape).tape
+    if isinstance(tape, Tape):
+        return tape
+    raise UsageError(
+        f"{call} takes a Tape, such as failure.tape, or the path of a tape file; got {tape!r}"
+    )
 
 
 def bind_main(main: Main) -> Callable[[World], Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from foretold.arguments import check_number, check_whole, check_word
 from foretold.errors import TapeError, UsageError
 from foretold.kernel.clock import EPOCH_S_DEFAULT, MONOTONIC_S_DEFAULT
 from foretold.kernel.kernel import Limits, Order
@@ -33,14 +34,18 @@ class Settings:
     wall_s_max: float | None = Limits().wall_s
 
     def __post_init__(self) -> None:
-        _one_of("order", self.order, get_args(Order))
-        _one_of("strategy", self.strategy, tuple(SCHEDULERS))
-        _one_of("background_errors", self.background_errors, get_args(BackgroundErrors))
+        check_word("order", self.order, get_args(Order))
+        check_word("strategy", self.strategy, SCHEDULERS)
+        check_word("background_errors", self.background_errors, get_args(BackgroundErrors))
         object.__setattr__(self, "faults", faults_text(self.faults))  # sets are welcome as well
-        for name in ("steps_max", "virtual_s_max", "wall_s_max"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UsageError(f"{name} must be above 0, got {value!r}")
+        if not isinstance(self.exact_time, bool):
+            raise UsageError(f"exact_time is True or False, got {self.exact_time!r}")
+        check_number("epoch_s", self.epoch_s)
+        check_number("monotonic_s", self.monotonic_s, at_least=0)
+        check_whole("steps_max", self.steps_max, at_least=1, example=1_000_000)
+        check_number("virtual_s_max", self.virtual_s_max, above=0, finite=False)
+        if self.wall_s_max is not None:
+            check_number("wall_s_max", self.wall_s_max, above=0, finite=False)
 
     def limits(self) -> Limits:
         return Limits(self.steps_max, self.virtual_s_max, self.wall_s_max)
@@ -51,7 +56,7 @@ class Settings:
 
     def on_tape(self) -> dict[str, Setting]:
         """As a tape keeps them: only what differs from the defaults, and the order always."""
-        default = Settings()
+        default = _DEFAULT
         kept = {f.name: getattr(self, f.name) for f in fields(self)}
         del kept["wall_s_max"]  # real time is no part of a run
         return {
@@ -74,6 +79,7 @@ class Settings:
             raise TapeError(f"the tape's settings do not fit: {error}") from None
 
 
+_DEFAULT = Settings()
 _TYPES: dict[str, Any] = {
     "exact_time": bool,
     "epoch_s": (int, float),
@@ -83,9 +89,3 @@ _TYPES: dict[str, Any] = {
     "wall_s_max": (int, float, type(None)),
 }
 """What a setting may be that is not text."""
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        choices = " or ".join(repr(option) for option in allowed)
-        raise UsageError(f"{name} is {choices}, got {value!r}")

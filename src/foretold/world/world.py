@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from foretold.arguments import printable
 from foretold.errors import BackgroundFailure, UsageError
 from foretold.kernel.clock import VirtualClock
 from foretold.kernel.computer import running
@@ -24,7 +25,7 @@ from foretold.world.faults.nemesis import Nemesis
 from foretold.world.host import Host
 from foretold.world.hosttask import HostTask
 from foretold.world.modules import OwnModules
-from foretold.world.net.dns import Dns
+from foretold.world.net.dns import Dns, check_host_name
 from foretold.world.net.network import Network
 from foretold.world.net.wire import Wire
 from foretold.world.outside import Outside
@@ -96,10 +97,10 @@ class World:
         With `isolate=["myapp"]` it imports a copy of its own of these modules, so that two replicas
         of one application share no globals. Name its program then: `host.start("myapp.run:main")`.
         """
-        found = self.hosts.get(name)
+        asked: object = name
+        found = self.hosts.get(name) if isinstance(asked, str) else None
         if found is None:
-            if not name or type(name) is not str:
-                raise UsageError(f"a host has a name, such as world.host('api'); got {name!r}")
+            check_host_name(asked)
             found = self.hosts[name] = self._make_host(name)
             found.kernel.clock.ns = self.now_ns()
             self.outside.join(found)
@@ -246,7 +247,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def _background_error(context: dict[str, Any], message: str) -> BaseException:
     task: Any = context.get("task") or context.get("future")
     name: str | None = task.get_name() if hasattr(task, "get_name") else None
-    where = f" (task {name})" if name else ""
+    where = f" (task {printable(name)})" if name else ""
     error = context.get("exception")
     if isinstance(error, BaseException):
         note = f"foretold: nobody caught this: {message}{where}"

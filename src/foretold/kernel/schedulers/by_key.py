@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import heapq
 import math
-import random
 
 from foretold.kernel.actors import Actor, Register
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
 from foretold.tape import CALLBACKS, ENDED, Hold
+from foretold.tape.streams import TapeRandom
 
 HELD_PICKS_MAX = 100_000
 
@@ -30,7 +30,7 @@ class KeyedScheduler(Scheduler):
         *,
         recorded: bool = False,
     ) -> None:
-        super().__init__(random.Random(0))  # never drawn from
+        super().__init__(TapeRandom(0))  # never drawn from
         self._recorded = recorded
         """A recording is repeated as it was, however long somebody waited in it."""
         self._holds = holds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from foretold.arguments import nearest
 from foretold.errors import UsageError
 from foretold.world.faults.kind import Kind
 
@@ -45,7 +46,10 @@ class FaultSet:
         for name in names:
             if name not in self.kinds:
                 known = ", ".join(self.kinds)
-                raise UsageError(f"{verb}({name!r}): this set has no such kind; it has {known}")
+                raise UsageError(
+                    f"{verb}({name!r}): this set has no such kind; it has {known}."
+                    f"{nearest(name, self.kinds)}"
+                )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.kinds)
@@ -80,7 +84,8 @@ def faults_text(faults: Any) -> str:
     if isinstance(faults, FaultSet):
         return str(faults)
     raise UsageError(
-        f"faults is a set of faults, such as faults=foretold.faults.network; got {faults!r}"
+        f"faults is a set of faults, such as faults=foretold.faults.network, or their names in one "
+        f"text, such as 'partition reset'; got {faults!r}"
     )
 
 
@@ -89,5 +94,6 @@ def fault_kinds(text: str) -> list[Kind]:
     for name in text.split():
         if name not in _KNOWN:
             known = ", ".join(_KNOWN)
-            raise UsageError(f"there is no fault {name!r}; there are {known}")
+            meant = nearest(name, _KNOWN)
+            raise UsageError(f"there is no fault {name!r}; there are {known}.{meant}")
     return [_KNOWN[name] for name in text.split()]

@@ -64,6 +64,10 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
     return {
         "signal.raise_signal": raise_signal,
         "os.kill": kill,
+        "os.uname": lambda: os.uname_result((*_MACHINE[:1], host.name, *_MACHINE[1:])),
+        "os.cpu_count": lambda: _PROCESSORS,
+        "os.sched_getaffinity": lambda pid: set(range(_PROCESSORS)),
+        "socket.gethostname": lambda: host.name,
         "socket.socket": lambda: WorldSocket.__new__(WorldSocket),
         "socket.getaddrinfo": getaddrinfo,
         "socket.gethostbyname": gethostbyname,
@@ -77,6 +81,8 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
     }
 
 
+_MACHINE = ("Linux", "6.1.0", "#1 SMP", "x86_64")
+_PROCESSORS = 4
 _DEFAULT_SIGNALS: dict[int, Any] = {}
 
 

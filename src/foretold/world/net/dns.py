@@ -7,8 +7,11 @@ resolves to the wrong host.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from typing import TYPE_CHECKING, Any
+
+from foretold.errors import UsageError
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -54,7 +57,7 @@ class Dns:
         plain = name.rstrip(".").lower()
         if plain in self.missing:
             raise not_known()
-        if plain in ("localhost", "ip6-localhost", "localhost.localdomain"):
+        if plain in _LOOPBACK:
             return ["127.0.0.1", "::1"]
         plain = self.aliases.get(plain, plain)
         stacks = {key.lower(): stack for key, stack in self._network.stacks.items()}
@@ -126,6 +129,27 @@ class Dns:
         if not flags & socket.NI_NUMERICSERV:
             service = next((s for s, number in SERVICES.items() if number == port), service)
         return name, service
+
+
+_LOOPBACK = ("localhost", "ip6-localhost", "localhost.localdomain")
+_LABEL = re.compile(r"\w([\w-]{0,61}\w)?")
+_NAME_CHARS_MAX = 253
+
+
+def check_host_name(name: object) -> None:
+    """A host is found by its name, so the name must be one that can be looked up."""
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"a host has a name, such as world.host('api'); got {name!r}")
+    if is_ip(name) or name.lower() in _LOOPBACK:
+        raise UsageError(
+            f"a host cannot be called {name!r}: that leads to an address, not to this host. Give "
+            "it a name, such as world.host('api'); its address is host.ip"
+        )
+    if len(name) > _NAME_CHARS_MAX or not all(map(_LABEL.fullmatch, name.split("."))):
+        raise UsageError(
+            f"{name!r} cannot be looked up as a host's name: letters, digits, '-' and '_', at most "
+            "63 of them between two dots. Write world.host('api'), or world.host('api.example.com')"
+        )
 
 
 def _text(name: str | bytes) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from foretold.arguments import check_number, check_whole, nearest
 from foretold.errors import UsageError
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
@@ -227,9 +228,12 @@ class Network:
 
     def _stack(self, host: HostName) -> Stack:
         name = host if isinstance(host, str) else getattr(host, "name", host)
-        if name not in self.stacks:
+        if not isinstance(name, str) or name not in self.stacks:
             known = ", ".join(self.stacks)
-            raise UsageError(f"there is no host {name!r} in this world; there are {known}")
+            raise UsageError(
+                f"there is no host {name!r} in this world; there are {known}."
+                f"{nearest(name, self.stacks)}"
+            )
         return self.stacks[name]
 
     def _between(self, between: tuple[HostName, HostName] | None) -> Iterator[Path]:
@@ -255,32 +259,34 @@ class Network:
             self.on_fault(text)
 
     def latency(
-        self, low_s: float, high_s: float, between: tuple[HostName, HostName] | None = None
+        self,
+        low_s: float,
+        high_s: float | None = None,
+        between: tuple[HostName, HostName] | None = None,
     ) -> None:
-        """How long messages take; for all paths between hosts, or for one pair."""
-        if not 0 < low_s <= high_s:
-            raise UsageError(f"latency({low_s}, {high_s}): 0 < low_s <= high_s is needed")
+        """How long messages take; for all paths between hosts, or for one pair. With one number
+        all take equally long."""
+        high_s = low_s if high_s is None else high_s
+        check_number("latency's low_s", low_s, above=0)
+        check_number("latency's high_s", high_s, at_least=low_s)
         for path in self._between(between):
             path.low_ns, path.high_ns = to_ns(low_s), to_ns(high_s)
 
     def loss(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all packets is lost. TCP sends them again, UDP does not."""
-        if not 0 <= p < 1:
-            raise UsageError(f"loss({p}): a probability from 0 to below 1 is needed")
+        check_number("loss", p, at_least=0, below=1)
         for path in self._between(between):
             path.loss = p
 
     def duplication(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all datagrams arrives twice."""
-        if not 0 <= p <= 1:
-            raise UsageError(f"duplication({p}): a probability from 0 to 1 is needed")
+        check_number("duplication", p, at_least=0, at_most=1)
         for path in self._between(between):
             path.duplication = p
 
     def reordering(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all datagrams takes a detour, so that later ones overtake it."""
-        if not 0 <= p <= 1:
-            raise UsageError(f"reordering({p}): a probability from 0 to 1 is needed")
+        check_number("reordering", p, at_least=0, at_most=1)
         for path in self._between(between):
             path.reordering = p
 
@@ -288,15 +294,15 @@ class Network:
         self, bytes_per_s: float | None, between: tuple[HostName, HostName] | None = None
     ) -> None:
         """How many bytes pass in a second, in each direction; None for no limit."""
-        if bytes_per_s is not None and not bytes_per_s > 0:
-            raise UsageError(f"bandwidth({bytes_per_s}): it must be above 0, or None")
+        if bytes_per_s is not None:
+            check_number("bandwidth (if not None)", bytes_per_s, above=0)
         for path in self._between(between):
             path.bytes_per_s = bytes_per_s
 
     def buffers(self, send: int, receive: int) -> None:
         """The socket buffers of connections made from now on, in bytes."""
-        if send < 1 or receive < 1:
-            raise UsageError(f"buffers({send}, {receive}): both must be at least 1")
+        check_whole("send", send, at_least=1, example=65_536)
+        check_whole("receive", receive, at_least=1, example=65_536)
         self.buffer_limits = (send, receive)
 
     def partition(self, a: HostName, b: HostName, *, one_way: bool = False) -> None:
@@ -329,6 +335,7 @@ class Network:
 
     def clog(self, a: HostName, b: HostName, seconds: float) -> None:
         """Nothing passes between two hosts for a while; then everything does."""
+        check_number("clog's seconds", seconds, at_least=0)
         until = self._now_ns() + to_ns(seconds)
         for path in self._both(a, b):
             path.clogged_until_ns = max(path.clogged_until_ns, until)
@@ -336,8 +343,7 @@ class Network:
 
     def slow(self, a: HostName, b: HostName, factor: float) -> None:
         """Multiply the latency between two hosts; 1 is normal again."""
-        if not factor > 0:
-            raise UsageError(f"slow(…, {factor}): the factor must be above 0")
+        check_number("slow's factor", factor, above=0)
         for path in self._both(a, b):
             path.factor = factor
         self._note(f"slow {self._stack(a).name} <-> {self._stack(b).name} by {factor:g}")
