@@ -167,6 +167,10 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             self.poll()
         if self._due_ns <= self._clock.ns:
             self._collect_due_timers()
+        return self.has_ready()
+
+    def has_ready(self) -> bool:
+        """Whether something could run now."""
         scheduler = self.kernel.scheduler
         return bool(self._ready) or (scheduler is not None and scheduler.size > 0)
 

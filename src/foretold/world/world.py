@@ -57,6 +57,7 @@ class World:
         """Called when the run is over."""
         self.ending = False
         """Main has returned; what is left is being cancelled."""
+        self._alarms_left = False
         self._calm_depth = 0
         self.healed = False
         """`world.heal()` was called: nothing is injected any more."""
@@ -121,13 +122,20 @@ class World:
         """The other hosts that are still running something."""
         return [host for host in self.outside.others if host.loops and not host.stack.dead]
 
-    def all_loops(self) -> list[Any]:
-        """Every loop there ever was, of the living and the dead."""
-        return [*self.graves, *(loop for host in self.hosts.values() for loop in host.loops)]
+    def living_loops(self) -> list[Any]:
+        """The loops of all processes that are not dead."""
+        return [loop for host in self.hosts.values() for loop in host.loops]
 
     def keep_dead(self, host: Host) -> None:
         """Keep what a dead process was doing until the run is over."""
         self.graves.extend(host.loops)
+
+    def home_exits(self) -> None:
+        """The test's own program is over: its loop is closed, and its kernel closes its sockets."""
+        self._alarms_left = self._has_alarms()
+        self.home.loop.abandon()
+        self.home.loop.close()
+        self.home.stack.close_all()
 
     def main_failed(self, started: HostTask) -> None:
         """A host's main raised and nobody awaits it."""
@@ -182,8 +190,11 @@ class World:
         drawn = self.tape.draws
         by_program = sum(n for name, n in drawn.items() if not name.startswith(_OWN_STREAMS))
         random = max(0, self.home.entropy_drawn - 1) + random_was_used()
-        left = any(not handle._cancelled for handle in self.home.loop._alarm_of.values())
+        left = self._alarms_left or self._has_alarms()
         return by_program + random + left + self.home.kernel.decisions
+
+    def _has_alarms(self) -> bool:
+        return any(not handle._cancelled for handle in self.home.loop._alarm_of.values())
 
     def drive(self, seconds: float) -> None:
         """In a plain (not async) test: let virtual time pass."""
