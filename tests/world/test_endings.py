@@ -514,6 +514,49 @@ def test_nothing_of_the_test_runs_after_its_end() -> None:
         assert done.virtual_s == pytest.approx(6, abs=0.5)
 
 
+def test_who_is_hung_up_on_by_the_test_need_not_catch_it() -> None:
+    """The test leaves a connection with unread data, so its kernel resets it: an error that nobody
+    catches on the server's host. At the end of the run that is the test's doing; before, it counts.
+    """
+
+    async def careless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            writer.write(b"x" * 1000)
+            await reader.readexactly(10)
+        finally:
+            raised.append("raised")
+            writer.close()
+
+    async def server() -> None:
+        async with await asyncio.start_server(careless, "0.0.0.0", 80) as listening:
+            await listening.serve_forever()
+
+    async def client() -> None:
+        kept.append(await asyncio.open_connection("server", 80))
+        kept[-1][1].transport.pause_reading()
+        await asyncio.sleep(1)
+
+    async def main(world: World, where: str) -> None:
+        world.host("server").start(server)
+        await world.host("server").listening(80)
+        if where == "home":
+            await client()
+        else:
+            await world.host("client").start(client)
+            world.host("client").kill()
+            await asyncio.sleep(1)
+
+    kept: list[Any] = []
+    raised: list[str] = []
+    for order in ORDERS:
+        assert run_of(lambda world: main(world, "home"), order=order).error is None
+        assert raised
+        raised.clear()
+        error = run_of(lambda world: main(world, "client"), order=order).error
+        assert isinstance(error, ConnectionResetError | asyncio.IncompleteReadError)
+        raised.clear()
+
+
 def test_worlds_with_dead_hosts_are_forgotten() -> None:
     """A search makes thousands of worlds; none may outlive its run, however its hosts died."""
     worlds: list[weakref.ref[World]] = []

@@ -178,6 +178,9 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         """The process is gone: its transports have no last words about not having been closed."""
         transports: Any = self._transports  # asyncio's own table
         for transport in list(transports.values()):
+            over_tls: Any = getattr(transport._protocol, "_app_transport", None)
+            if over_tls is not None:
+                over_tls._closed = True
             transport._closing, transport._sock = True, None
 
     # --- names -----------------------------------------------------------------------------------

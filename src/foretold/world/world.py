@@ -32,6 +32,9 @@ from foretold.world.settings import Settings
 
 DEFAULT_HOST = "main"
 FAILURES_MAX = 100
+HUNG_UP = (ConnectionError, EOFError)
+"""What a server that does not catch it says of a client that is gone. When the test is over its own
+clients are, and that is no failure of the program."""
 
 
 class World:
@@ -58,6 +61,7 @@ class World:
         self.ending = False
         """Main has returned; what is left is being cancelled."""
         self._alarms_left = False
+        self._home_is_gone = False
         self._calm_depth = 0
         self.healed = False
         """`world.heal()` was called: nothing is injected any more."""
@@ -132,7 +136,7 @@ class World:
 
     def home_exits(self) -> None:
         """The test's own program is over: its loop is closed, and its kernel closes its sockets."""
-        self._alarms_left = self._has_alarms()
+        self._alarms_left, self._home_is_gone = self._has_alarms(), True
         self.home.loop.abandon()
         self.home.loop.close()
         self.home.stack.close_all()
@@ -244,6 +248,9 @@ class World:
             return
         if self.ending and isinstance(context.get("exception"), asyncio.CancelledError):
             return  # asyncio.streams of 3.11 and 3.12 trips over its own handler being cancelled
+        if self._home_is_gone and isinstance(context.get("exception"), HUNG_UP):
+            self.trace.note("background", "somebody hung up while all were being ended")
+            return
         message = str(context.get("message") or "unhandled error in the event loop")
         message = _ADDRESS.sub("", message)  # asyncio names generators by their repr
         self.background.append(_background_error(context, message))
