@@ -280,7 +280,6 @@ def _finish_hosts_too(world: World) -> None:
     late = world.wire.timer(when_ns, begin_ending_all, world)
     _finish(world, world.home.loop)
     late.called_off = True
-    gc.collect()  # while what is left can still say something about it
     world.home_exits()
     world.home.another_loop().run_until_complete(end_all(world))
 
