@@ -50,8 +50,6 @@ async def work(world: foretold.World, kind: type[Worker], trouble: Trouble = not
     await trouble(world, store)
     await world.clock.advance(SECONDS)
     foretold.sometimes(store.grant > 1, "the lease changes hands")
-    for host in workers:
-        host.kill()  # first: a server that is stopped waits until its clients have hung up
 
 
 @foretold.simulate(runs=2000, faults=foretold.faults.network)

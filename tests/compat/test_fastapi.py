@@ -223,6 +223,41 @@ def scenario_of(part: Any, *, secure: bool) -> Any:
     return scenario(main)
 
 
+LOGS: list[list[str]] = []
+"""What services saw that outlived their scenario."""
+
+
+@scenario
+async def left_open(world: foretold.World) -> None:
+    """The run ends in the middle of everything: a request, server-sent events and a websocket, each
+    of another host. Nobody closes anything by himself."""
+    service = Service(world)
+    LOGS.append(service.log)
+    await service.host.listening(8000)
+
+    async def reader() -> None:
+        async with await service.client() as own, own.stream("GET", "/events") as response:
+            async for line in response.aiter_lines():
+                assert line is not None
+
+    async def talker() -> None:
+        async with websockets.connect(
+            service.url.replace("http", "ws") + "/shout", proxy=None
+        ) as w:
+            while True:
+                await w.send("word")
+                await asyncio.sleep(0.1)
+                assert await w.recv() == "WORD"
+
+    async def asker() -> None:
+        async with await service.client() as own:
+            await own.get("/slow/3")
+
+    for main in (reader, talker, asker):
+        world.host(main.__name__).start(main)
+    await asyncio.sleep(0.25)
+
+
 PLAIN = [scenario_of(part, secure=False) for part in PARTS]
 SECURE = [scenario_of(part, secure=True) for part in PARTS]
 
@@ -237,3 +272,12 @@ def test_http(main: Any) -> None:
 def test_https(main: Any) -> None:
     """The same with TLS on both sides, as httpx and uvicorn do it."""
     check(main)
+
+
+def test_http_left_open() -> None:
+    """At the end of the run clients are cancelled, and uvicorn shuts down as it does in production:
+    it is not killed, on any tape."""
+    LOGS.clear()
+    check(left_open)
+    assert {(log[0], log[-1]) for log in LOGS} == {("startup", "shutdown")}
+    assert all("socket closed" in log for log in LOGS)

@@ -119,7 +119,6 @@ async def requests(world: foretold.World) -> None:
     answers = await asyncio.gather(*(client.request("shout", w, timeout=5) for w in words))
     assert [answer.data for answer in answers] == [word.upper() for word in words]
     await client.close()
-    await world.host("service").stop()  # before the bus, which waits for its clients
 
 
 @scenario
@@ -156,7 +155,25 @@ async def reconnect(world: foretold.World) -> None:
     await client.close()
 
 
-@for_each(messages, requests, reconnect)
+@scenario
+async def left_open(world: foretold.World) -> None:
+    """The run ends while clients talk, and nobody closes anything: they would reconnect for ever,
+    and the bus waits until they have hung up."""
+    await start(world)
+
+    async def talker() -> None:
+        own = await nats.connect("nats://bus:4222", max_reconnect_attempts=-1)
+        await own.subscribe("news")
+        while True:
+            await own.publish("news", b"again")
+            await asyncio.sleep(0.05)
+
+    world.host("one").start(talker)
+    world.host("two").start(talker)
+    await asyncio.sleep(0.5)
+
+
+@for_each(messages, requests, reconnect, left_open)
 def test_nats(main) -> None:
     """What each scenario says holds on every tape."""
     check(main)

@@ -25,10 +25,9 @@ def save(folder: Path) -> None:
     authority.issue_cert(*NAMES).private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
 
 
-def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def contexts(folder: str | None, *alpn: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """What a server and a client of this process use."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
-    folder = os.environ.get(FOLDER)
     if folder is None:
         authority = trustme.CA()
         authority.configure_trust(client)
@@ -36,7 +35,11 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     else:
         client.load_verify_locations(Path(folder, "authority.pem"))
         server.load_cert_chain(Path(folder, "server.pem"))
+    if alpn:
+        server.set_alpn_protocols(list(alpn))
     return server, client
 
 
-SERVER, CLIENT = contexts()
+SERVER, CLIENT = contexts(os.environ.get(FOLDER))
+HTTP2, CLIENT_OF_HTTP2 = contexts(os.environ.get(FOLDER), "h2")
+"""Of their own: clients write into a context which protocols they speak."""

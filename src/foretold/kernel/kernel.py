@@ -101,6 +101,8 @@ class Kernel:
         """Tasks that ended with an exception."""
         self.outside: Outside | None = None
         """What goes on elsewhere; None as long as there is no elsewhere."""
+        self.on_housekeeping: Callable[[], None] | None = None
+        """Who counts this host's steps, roughly: called every `HOUSEKEEPING_STEPS`."""
         self.crowded = False
         """Whether ever more than one callback was ready, as far as stock order had to look."""
         self.overlaps = 0
@@ -175,6 +177,8 @@ class Kernel:
     def _keep_house(self) -> None:
         self._housekeeping_at = min(self.steps + HOUSEKEEPING_STEPS, self.limits.steps + 1)
         self.trace.flush()
+        if self.on_housekeeping is not None:
+            self.on_housekeeping()
         self.failed = [task for task in self.failed if task() is not None]
         if self.steps % COLLECT_STEPS < HOUSEKEEPING_STEPS:
             gc.collect()

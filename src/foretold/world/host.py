@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,6 +15,7 @@ from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.kernel import Kernel
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
+from foretold.world.ending import GRACE_S, Ending, begin_ending, one_has_ended
 from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
 from foretold.world.modules import OwnModules
@@ -51,7 +51,9 @@ class Host:
         self.entropy_drawn = 0
         """How often the program asked for randomness. (The run's start asks once itself.)"""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._mains: list[HostTask] = []
+        self.mains: list[HostTask] = []
+        self.ending: Ending | None = None
+        """How far its process is on its way out, if it was asked to end."""
         self._buried: list[asyncio.Task[Any]] = []
         """Tasks of dead processes. If they were collected now, their `finally` would run."""
         self._choices: Stream | None = None
@@ -112,7 +114,7 @@ class Host:
         self.wake()
         task = self.loop.create_task(coro)
         started = HostTask(self, task)
-        self._mains.append(started)
+        self.mains.append(started)
         return started
 
     def wake(self) -> None:
@@ -136,22 +138,18 @@ class Host:
                 earliest = min(earliest, alarm_ns)
         return max(earliest, self.kernel.clock.ns) if earliest < NEVER else NEVER
 
-    async def stop(self) -> None:
+    async def stop(self, grace_s: float = GRACE_S) -> bool:
         """End the process as SIGTERM does: its handler if it has one, else its mains are cancelled;
-        what is left is cancelled as `asyncio.run` would."""
+        what is left is cancelled as `asyncio.run` would.
+
+        After `grace_s` virtual seconds, or 10,000 steps, what is still there is killed. Returns
+        whether it ended by itself. With `math.inf` it may take as long as the run.
+        """
         if self.stack.dead or not self.loops:
-            return
-        self.paused = False
-        self.signal(signal.SIGTERM)
-        for started in self._mains:
-            await started.ended()
-        left = [HostTask(self, t) for t in sorted(asyncio.all_tasks(self.loop), key=hash)]
-        self.wake()
-        for each in left:
-            each.cancel()
-        for each in left:
-            await each.ended()
-        self._end_process()
+            return True
+        ending = begin_ending(self, grace_s)
+        await one_has_ended([ending])
+        return not ending.was_killed
 
     def signal(self, number: int) -> None:
         """Send a signal to the process."""
@@ -160,12 +158,16 @@ class Host:
         if callable(handler):
             self.loop.call_soon(handler, number, None)
         else:
-            for started in self._mains:
+            for started in self.mains:
                 started.task.cancel()
 
     def kill(self) -> None:
         """The process dies at once. Its kernel closes its sockets; nothing of it runs again."""
         self.world.note_fault(f"kill {self.name}")
+        self.die()
+
+    def die(self) -> None:
+        """The process is gone, and its kernel closes its sockets."""
         self._bury()
         self.stack.close_all()
 
@@ -180,21 +182,21 @@ class Host:
         program = main if main is not None else self.main
         if program is None:
             raise UsageError(f"{self.name} has no main to restart with: restart(main=…)")
-        if not self.loop.is_closed() and self._mains:
+        if not self.loop.is_closed() and self.mains:
             self.kill()
         if self.stack.dead:
             self.stack.regain_power(self.world.now_ns())
         self.wake()
-        self.signals.clear()
-        self.modules.forget()
         self._begin_process()
         return self.start(program)
 
     def _begin_process(self) -> None:
+        self.signals.clear()
+        self.modules.forget()
         self.descriptors = Descriptors()
         self.loop = HostLoop(self)
         self.loops = [self.loop]
-        self._mains = []
+        self.mains = []
 
     def pause(self) -> None:
         """Stand still, as under SIGSTOP; its kernel goes on."""
@@ -215,18 +217,14 @@ class Host:
             self._buried += asyncio.all_tasks(loop)
             for handle in loop._ready:  # it may be one of them that brings the end about
                 handle.cancel()
-        for started in self._mains:
+        for started in self.mains:
             started.died()
-        self._mains = []
+        self.mains = []
         self.loops = []
-
-    def _end_process(self) -> None:
-        self.world.keep_dead(self)
-        for loop in self.loops:
-            loop.abandon()
-        self.stack.close_all()
-        self.loops = []
-        self._mains = []
+        self.kernel.failed = []
+        ending, self.ending = self.ending, None
+        if ending is not None:
+            ending.process_is_gone()
 
     async def listening(self, port: int) -> None:
         """Wait until somebody on this host listens on `port`."""

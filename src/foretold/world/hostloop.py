@@ -167,6 +167,10 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             self.poll()
         if self._due_ns <= self._clock.ns:
             self._collect_due_timers()
+        return self.has_ready()
+
+    def has_ready(self) -> bool:
+        """Whether something could run now."""
         scheduler = self.kernel.scheduler
         return bool(self._ready) or (scheduler is not None and scheduler.size > 0)
 
@@ -174,6 +178,9 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         """The process is gone: its transports have no last words about not having been closed."""
         transports: Any = self._transports  # asyncio's own table
         for transport in list(transports.values()):
+            over_tls: Any = getattr(transport._protocol, "_app_transport", None)
+            if over_tls is not None:
+                over_tls._closed = True
             transport._closing, transport._sock = True, None
 
     # --- names -----------------------------------------------------------------------------------

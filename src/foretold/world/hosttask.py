@@ -45,8 +45,8 @@ class HostTask:
             await waiter
 
     def died(self) -> None:
-        """Its host is dead: it will never end by itself."""
-        self._dead = True
+        """Its process is gone: it will never end by itself, if it has not yet."""
+        self._dead = not self.task.done()
         self._wake()
 
     def _done(self, task: asyncio.Task[Any]) -> None:

@@ -16,14 +16,24 @@ from typing import Any
 from foretold.errors import BackgroundFailure, ForetoldError, RunDiscarded, UsageError
 from foretold.kernel.abandon import abandon
 from foretold.kernel.actors import restart_numbers
-from foretold.kernel.kernel import Kernel
+from foretold.kernel.clock import to_ns
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
 from foretold.tape import Tape, load
 from foretold.trace import Trace, encode
+from foretold.world.ending import (
+    GRACE_S,
+    begin_ending_all,
+    end_all,
+    now_ns,
+    report_raised,
+    report_started_too_late,
+    report_unseen,
+)
 from foretold.world.faults import FaultSet, faults_text
+from foretold.world.hostloop import HostLoop
 from foretold.world.settings import Settings
 from foretold.world.world import World, enter, leave, world_or_none
 
@@ -238,11 +248,9 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
     try:
         world.ending = True
         if not isinstance(error, ForetoldError):
-            _finish(world, world.home.loop)
-            for host in world.live_hosts():
-                world.home.loop.run_until_complete(host.stop())
+            _finish_hosts_too(world)
         gc.collect()
-        _report_unseen(world.home.kernel)
+        report_unseen(world.home.kernel)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
@@ -274,6 +282,20 @@ def _name_of(main: object, coro: Coroutine[Any, Any, Any]) -> str:
     return getattr(coro, "__name__", None) or "main"
 
 
+def _finish_hosts_too(world: World) -> None:
+    """The test's own program ends first: the others still answer its last words. Should it wait
+    for ever, they are ended nevertheless, and it is left alone with what it waits for."""
+    if not world.live_hosts():
+        _finish(world, world.home.loop)
+        return
+    when_ns = now_ns(world) + to_ns(GRACE_S)
+    late = world.wire.timer(when_ns, begin_ending_all, world)
+    _finish(world, world.home.loop)
+    late.called_off = True
+    world.home_exits()
+    world.home.another_loop().run_until_complete(end_all(world))
+
+
 def _finish(world: World, loop: WorldLoop) -> None:
     """As `asyncio.run` ends: cancel what is left, wait for it, close asynchronous generators."""
     left = sorted(asyncio.all_tasks(loop), key=hash)
@@ -281,39 +303,14 @@ def _finish(world: World, loop: WorldLoop) -> None:
         task.cancel()
     if left:
         loop.run_until_complete(_gathered(left))
-    for task in left:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            loop.call_exception_handler(
-                {
-                    "message": "unhandled exception while what was left running was cancelled",
-                    "exception": error,
-                    "task": task,
-                }
-            )
+    report_raised(left)
     if len(loop._asyncgens):
         loop.run_until_complete(loop.shutdown_asyncgens())
     if asyncio.all_tasks(loop):
-        _report_started_too_late(world, loop)
-
-
-def _report_started_too_late(world: World, loop: WorldLoop) -> None:
-    """What was cancelled has started something, which nobody will cancel. It may do what it can
-    at once, as in `asyncio.run`; then the loop is closed, and it is destroyed."""
-    loop.run_until_complete(world.clock.settle())
-    for task in sorted(asyncio.all_tasks(loop), key=hash):
-        context = {"message": "Task was destroyed but it is pending!", "task": task}
-        loop.call_exception_handler(context)
-
-
-def _report_unseen(kernel: Kernel) -> None:
-    """Tasks that failed, are still referred to, and were never asked for their result. asyncio
-    reports them when they are collected: never, if a module keeps them."""
-    for reference in kernel.failed:
-        task: Any = reference()
-        if task is not None and task._log_traceback:
-            message = "Task exception was never retrieved"
-            context = {"message": message, "exception": task.exception(), "task": task}
-            task.get_loop().call_exception_handler(context)
+        # What was cancelled has started something, which nobody will cancel. It may do what it can
+        # at once, as in asyncio.run; then the loop is closed, and it is destroyed.
+        loop.run_until_complete(world.clock.settle())
+        report_started_too_late(loop)
 
 
 async def _gathered(tasks: list[asyncio.Task[Any]]) -> None:
@@ -363,32 +360,37 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-def _leave_lying(loop: WorldLoop) -> None:
-    """A process that was killed ends nothing: no `finally`, no `__aexit__`."""
-    for task in sorted(asyncio.all_tasks(loop), key=hash):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
-        abandon(task.get_coro())
-    for generator in loop._asyncgens:
-        abandon(generator)
-
-
 def _take_down(world: World) -> None:
     """End what did not end by itself, in a sealed world: nothing it does has an effect."""
-    ended = 0
-    for loop in world.graves:
-        _leave_lying(loop)
-    for loop in world.all_loops():
-        loop.abandon()
-        for task in sorted(asyncio.all_tasks(loop), key=hash):
-            ended += 1
-            if loop in world.graves:
-                continue  # abandoned above; Python 3.12 leaks what a completed one waits for
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
-            coro: Any = task.get_coro()
-            with contextlib.suppress(BaseException):
-                coro.close()
+    ended = sum(map(_leave_lying, world.graves)) + sum(map(_close_tasks, world.living_loops()))
+    for loop in (*world.graves, *world.living_loops()):
         if not loop.is_closed():
             with contextlib.suppress(RuntimeError):
                 loop.close()
     if ended:
         gc.collect()  # here, and not in the middle of the next run
+
+
+def _leave_lying(loop: HostLoop) -> int:
+    """A process that was killed ends nothing: no `finally`, no `__aexit__`. Its coroutines are not
+    closed either: CPython 3.12.1 leaks what a coroutine awaits if it is closed when it has ended,
+    and with it the whole world."""
+    left = sorted(asyncio.all_tasks(loop), key=hash)
+    for task in left:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
+        abandon(task.get_coro())
+    for generator in loop._asyncgens:
+        abandon(generator)
+    return len(left)
+
+
+def _close_tasks(loop: HostLoop) -> int:
+    """End what a living process was still doing."""
+    loop.abandon()
+    left = sorted(asyncio.all_tasks(loop), key=hash)
+    for task in left:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
+        coro: Any = task.get_coro()
+        with contextlib.suppress(BaseException):
+            coro.close()
+    return len(left)

@@ -33,6 +33,9 @@ from foretold.world.settings import Settings
 
 DEFAULT_HOST = "main"
 FAILURES_MAX = 100
+HUNG_UP = (ConnectionError, EOFError)
+"""What a server that does not catch it says of a client that is gone. When the test is over its own
+clients are, and that is no failure of the program."""
 
 
 class World:
@@ -58,6 +61,8 @@ class World:
         """Called when the run is over."""
         self.ending = False
         """Main has returned; what is left is being cancelled."""
+        self._alarms_left = False
+        self._home_is_gone = False
         self._calm_depth = 0
         self.healed = False
         """`world.heal()` was called: nothing is injected any more."""
@@ -122,13 +127,20 @@ class World:
         """The other hosts that are still running something."""
         return [host for host in self.outside.others if host.loops and not host.stack.dead]
 
-    def all_loops(self) -> list[Any]:
-        """Every loop there ever was, of the living and the dead."""
-        return [*self.graves, *(loop for host in self.hosts.values() for loop in host.loops)]
+    def living_loops(self) -> list[Any]:
+        """The loops of all processes that are not dead."""
+        return [loop for host in self.hosts.values() for loop in host.loops]
 
     def keep_dead(self, host: Host) -> None:
         """Keep what a dead process was doing until the run is over."""
         self.graves.extend(host.loops)
+
+    def home_exits(self) -> None:
+        """The test's own program is over: its loop is closed, and its kernel closes its sockets."""
+        self._alarms_left, self._home_is_gone = self._has_alarms(), True
+        self.home.loop.abandon()
+        self.home.loop.close()
+        self.home.stack.close_all()
 
     def main_failed(self, started: HostTask) -> None:
         """A host's main raised and nobody awaits it."""
@@ -183,8 +195,11 @@ class World:
         drawn = self.tape.draws
         by_program = sum(n for name, n in drawn.items() if not name.startswith(_OWN_STREAMS))
         random = max(0, self.home.entropy_drawn - 1) + random_was_used()
-        left = any(not handle._cancelled for handle in self.home.loop._alarm_of.values())
+        left = self._alarms_left or self._has_alarms()
         return by_program + random + left + self.home.kernel.decisions
+
+    def _has_alarms(self) -> bool:
+        return any(not handle._cancelled for handle in self.home.loop._alarm_of.values())
 
     def drive(self, seconds: float) -> None:
         """In a plain (not async) test: let virtual time pass."""
@@ -234,6 +249,9 @@ class World:
             return
         if self.ending and isinstance(context.get("exception"), asyncio.CancelledError):
             return  # asyncio.streams of 3.11 and 3.12 trips over its own handler being cancelled
+        if self._home_is_gone and isinstance(context.get("exception"), HUNG_UP):
+            self.trace.note("background", "somebody hung up while all were being ended")
+            return
         message = str(context.get("message") or "unhandled error in the event loop")
         message = _ADDRESS.sub("", message)  # asyncio names generators by their repr
         self.background.append(_background_error(context, message))

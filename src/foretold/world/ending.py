@@ -1,0 +1,239 @@
+"""How hosts end: as under a good supervisor, be it Kubernetes, Docker or systemd.
+
+All are asked first (SIGTERM: the program's handler, else its mains are cancelled); then each goes
+the way of `asyncio.run`: when its mains have ended, what is left is cancelled, asynchronous
+generators are closed, and its kernel closes its sockets. Hosts end side by side, because one may
+wait for the other: a server for its clients to hang up, a client for the last answer.
+
+A process that is not gone when its grace is over is killed, as SIGKILL does: nothing of it runs
+again. So a program that ignores cancellation, reconnects for ever or waits for a peer behind a
+partition ends too. That is no fault of the world: it stands in the trace and not in the story.
+
+Nothing here runs on a loop: what happens next hangs on the process' own tasks, the end of its grace
+on the wire and on its steps. Who awaits the end may be cancelled; the end goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from foretold.errors import UsageError
+from foretold.kernel.clock import NS, to_ns
+from foretold.kernel.kernel import Kernel
+from foretold.world.hosttask import wake
+
+if TYPE_CHECKING:
+    from foretold.world.host import Host
+    from foretold.world.net.wire import Timer
+    from foretold.world.world import World
+
+GRACE_S = 60.0
+"""Docker gives 10 s, Kubernetes 30 s, systemd 90 s. Asyncio itself waits 30 s for a peer that does
+not say goodbye over TLS: who ends as asyncio's defaults have it shall not be killed. It is virtual
+time: waiting costs nothing."""
+GRACE_STEPS = 10_000
+"""And so many steps. A program that never waits would take millions of them before its time is over
+(two that talk to each other, hundreds of thousands); a server that closes a thousand connections
+takes 4,000."""
+LAST_TURNS_MAX = 100
+"""So many turns of its loop a process takes at most after its last task was cancelled."""
+
+
+class Ending:
+    """One process is being ended, from SIGTERM until it is gone."""
+
+    def __init__(self, host: Host, grace_s: float) -> None:
+        self.host = host
+        self.over = False
+        self.was_killed = False
+        self.with_all = False
+        """The whole run ends, and this host with it."""
+        self.waiters: list[asyncio.Future[None]] = []
+        self._timer: Timer | None = None
+        self._end_ns = self._end_steps = math.inf
+        self.shorten(grace_s)
+
+    def begin(self) -> None:
+        """SIGTERM. A paused process goes on, as systemd has it: else it could not end cleanly."""
+        host = self.host
+        host.ending = self
+        host.kernel.on_housekeeping = self._count_steps
+        host.paused = False
+        host.signal(signal.SIGTERM)
+        self._when_done((started.task for started in host.mains), self._cancel_the_rest)
+
+    def shorten(self, grace_s: float) -> None:
+        """Give it no more than `grace_s` from now."""
+        world, kernel = self.host.world, self.host.kernel
+        if not math.isinf(grace_s):
+            end_steps = kernel.steps_so_far(kernel.grant) + GRACE_STEPS
+            self._end_steps = min(self._end_steps, end_steps)
+        # Not past the limit of the run: to be ended late is no reason to fail.
+        limit_ns = world.home.kernel.virtual_ns_max
+        end_ns = limit_ns if math.isinf(grace_s) else min(limit_ns, now_ns(world) + to_ns(grace_s))
+        if end_ns < self._end_ns:
+            self._call_off()
+            self._end_ns = end_ns
+            self._timer = world.wire.timer(end_ns, self._kill)
+
+    def process_is_gone(self) -> None:
+        """By itself, or because somebody killed it."""
+        self.over = True
+        self._call_off()
+        self.host.kernel.on_housekeeping = None
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            wake(waiter)
+
+    def _call_off(self) -> None:
+        if self._timer is not None:
+            self._timer.called_off = True
+
+    # --- the way of asyncio.run ------------------------------------------------------------------
+
+    def _when_done(self, tasks: Iterable[asyncio.Task[Any]], then: Callable[[], object]) -> None:
+        """Go on as soon as these tasks have ended, unless the process dies before."""
+        left = [task for task in tasks if not task.done()]
+        if not left:
+            then()
+            return
+        number = len(left)
+
+        def one_less(task: asyncio.Task[Any]) -> None:
+            nonlocal number
+            number -= 1
+            if not number and not self.over:
+                then()
+
+        for task in left:
+            task.add_done_callback(one_less)
+
+    def _tasks(self) -> list[asyncio.Task[Any]]:
+        """What is not done, on all loops of the process."""
+        return [t for loop in self.host.loops for t in sorted(asyncio.all_tasks(loop), key=hash)]
+
+    def _cancel_the_rest(self) -> None:
+        self.host.wake()
+        left = self._tasks()
+        for task in left:
+            task.cancel()
+        self._when_done(left, partial(self._close_generators, left))
+
+    def _close_generators(self, cancelled: list[asyncio.Task[Any]]) -> None:
+        own = [started.task for started in self.host.mains]  # they tell of their errors themselves
+        report_raised(task for task in cancelled if task not in own)
+        loops = [loop for loop in self.host.loops if len(loop._asyncgens)]
+        closing = [loop.create_task(loop.shutdown_asyncgens()) for loop in loops]
+        self._when_done(closing, partial(self._last_turn, LAST_TURNS_MAX))
+
+    def _last_turn(self, turns: int) -> None:
+        """What can be done at once is done: connections are told that they are closed, and what
+        was cancelled may have started something, which nobody will cancel. Then the process exits.
+        """
+        if turns and any(loop.has_ready() for loop in self.host.loops):
+            self.host.loop.call_soon(self._last_turn, turns - 1)
+            return
+        for loop in self.host.loops:
+            report_started_too_late(loop)
+        report_unseen(self.host.kernel)
+        self.host.die()
+
+    # --- the end of its grace --------------------------------------------------------------------
+
+    def _count_steps(self) -> None:
+        if self.host.kernel.steps > self._end_steps:
+            self._kill()
+
+    def _kill(self) -> None:
+        """At the end of a run all that are left die at one instant: what a host would say about
+        the death of another is our doing, and nothing that the program is to blame for."""
+        self.was_killed = True
+        world = self.host.world
+        for host in world.live_hosts() if self.with_all else [self.host]:
+            host.kernel.clock.ns = max(host.kernel.clock.ns, now_ns(world))
+            host.kernel.trace.note("ending", host.name, "killed: its grace is over")
+            host.die()
+
+
+def now_ns(world: World) -> int:
+    """The instant that is happening, on the acting host or on the wire."""
+    return max(world.now_ns(), world.wire.now_ns)
+
+
+def begin_ending(host: Host, grace_s: float) -> Ending:
+    """Ask the process to end, once; who asks again can only be less patient."""
+    if not grace_s >= 0:
+        raise UsageError(f"grace_s is a number of seconds, 0 or more; got {grace_s!r}")
+    ending = host.ending
+    if ending is None:
+        ending = Ending(host, grace_s)
+        ending.begin()
+    else:
+        ending.shorten(grace_s)
+    return ending
+
+
+def begin_ending_all(world: World, grace_s: float = GRACE_S) -> list[Ending]:
+    """Ask all hosts but the test's own."""
+    endings = [begin_ending(host, grace_s) for host in world.live_hosts()]
+    for ending in endings:
+        ending.with_all = True
+    return endings
+
+
+async def one_has_ended(endings: list[Ending]) -> None:
+    """Wait until one of these processes is gone."""
+    if not any(ending.over for ending in endings):
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for ending in endings:
+            ending.waiters.append(waiter)
+        await waiter
+
+
+async def end_all(world: World) -> None:
+    """End all hosts but the test's own. Those that are started meanwhile get what grace is left."""
+    end_ns, left_s = now_ns(world) + to_ns(GRACE_S), GRACE_S
+    while endings := begin_ending_all(world, left_s):
+        await one_has_ended(endings)
+        left_s = max(0, end_ns - now_ns(world)) / NS
+
+
+# --- what a program leaves behind ----------------------------------------------------------------
+
+
+def report_raised(cancelled: Iterable[asyncio.Task[Any]]) -> None:
+    """As asyncio.run does: tasks that answered their cancellation with an error."""
+    for task in cancelled:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            task.get_loop().call_exception_handler(
+                {
+                    "message": "unhandled exception while what was left running was cancelled",
+                    "exception": error,
+                    "task": task,
+                }
+            )
+
+
+def report_started_too_late(loop: asyncio.AbstractEventLoop) -> None:
+    """Tasks that are left although everything was cancelled: they are destroyed."""
+    for task in sorted(asyncio.all_tasks(loop), key=hash):
+        context = {"message": "Task was destroyed but it is pending!", "task": task}
+        loop.call_exception_handler(context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
+
+
+def report_unseen(kernel: Kernel) -> None:
+    """Tasks that failed, are still referred to, and were never asked for their result. asyncio
+    reports them when they are collected: never, if a module keeps them."""
+    for reference in kernel.failed:
+        task: Any = reference()
+        if task is not None and task._log_traceback:
+            message = "Task exception was never retrieved"
+            context = {"message": message, "exception": task.exception(), "task": task}
+            task.get_loop().call_exception_handler(context)
+    kernel.failed = []
