@@ -23,12 +23,18 @@ _OWN = {"foretold", "_foretold_pytest", "__mp_main__"}
 def module_state() -> dict[str, str]:
     """Each value by its name, in words."""
     found: dict[str, str] = {}
-    modules: list[tuple[str, Any]] = sorted(sys.modules.items())  # some put other things there
+    modules: list[tuple[str, Any]] = sorted(sys.modules.items(), key=_users_own_first)
     for name, module in modules:
         top = name.partition(".")[0]
         if isinstance(module, ModuleType) and not (top in sys.stdlib_module_names or top in _OWN):
             found |= dict(_state_of(name, vars(module)))
     return found
+
+
+def _users_own_first(item: tuple[str, Any]) -> tuple[bool, str]:
+    """An installed library is less likely at fault than the program, and named after it."""
+    name, module = item  # some put other things than modules there
+    return "site-packages" in str(getattr(module, "__file__", None)), name
 
 
 def _state_of(owner: str, namespace: Any) -> Iterator[tuple[str, str]]:
