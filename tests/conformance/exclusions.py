@@ -74,39 +74,19 @@ TABLE = {
         test_base_events.BaseEventLoopWithSelectorTests.test_create_datagram_endpoint_no_addrinfo
         test_base_events.BaseEventLoopWithSelectorTests.test_getnameinfo
     """,
-    "opens a real pipe for writing: a world has sockets only": """
-        test_events.SelectEventLoopTests.test_unclosed_pipe_transport
-        test_events.SelectEventLoopTests.test_write_pipe
-        test_events.SelectEventLoopTests.test_write_pipe_disconnect_on_close
+    "opens a real terminal: a world has sockets and pipes only": """
+        test_events.SelectEventLoopTests.test_bidirectional_pty
+        test_events.SelectEventLoopTests.test_read_pty_output
+        test_events.SelectEventLoopTests.test_write_pty
     """,
-    "wants os.sendfile to be called, or to fail; ours sends block by block without it": """
+    "wants a loop without sendfile; ours has asyncio's own for selectors": """
         test_base_events.BaseLoopSockSendfileTests.test__sock_sendfile_native_failure
         test_base_events.BaseLoopSockSendfileTests.test_sock_sendfile_no_fallback
-        test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_cancel1
-        test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_cancel2
-        test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_iobuffer
-        test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_not_a_file
-        test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_not_available
-        test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_not_regular_file
     """,
-    "writes, looks up or removes a file: a world has no disk yet": """
+    "writes a file: a world has no disk yet": """
         test_sendfile.SelectEventLoopTests.test_sock_sendfile_zero_size
-        test_server.UnixServerCleanupTests.test_unix_server_cleanup_gone 3.13
-        test_server.UnixServerCleanupTests.test_unix_server_cleanup_prevented 3.13
-        test_server.UnixServerCleanupTests.test_unix_server_cleanup_replaced 3.13
         test_unix_events.*UnixSocketTests.test_create_unix_server_existing_path_nonsock
-        test_unix_events.*UnixSocketTests.test_create_unix_server_existing_path_sock
-        test_unix_events.*UnixSocketTests.test_create_unix_server_path_stream_bittype
-    """,
-    "opens a unix datagram socket: a world has unix streams only": """
-        test_base_events.BaseEventLoopWithSelectorTests.test_create_datagram_endpoint_existing_sock_unix
-        test_base_events.BaseEventLoopWithSelectorTests.test_create_datagram_endpoint_sock_unix
-        test_unix_events.*UnixSocketTests.test_create_unix_server_path_dgram
-    """,
-    "duplicates a socket: a world has no dup() yet": """
-        test_events.SelectEventLoopTests.test_create_server_trsock 3.12 3.13
-        test_ssl.TestSSL.test_start_tls_client_corrupted_ssl
-        test_sslproto.SelectorStartTLSTests.test_start_tls_client_corrupted_ssl
+        test_unix_events.*UnixSocketTests.test_create_unix_server_path_stream_bittype 3.11
     """,
     "starts threads: they arrive in a later version": """
         test_futures.*FutureTests.test_wrap_future

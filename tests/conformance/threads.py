@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 from foretold.kernel.computer import running
 from foretold.kernel.fence import passage
 from foretold.world.host import Host
-from foretold.world.net import answers
 from foretold.world.outside import NEVER
 from foretold.world.world import World, enter, world_or_none
 
@@ -26,7 +25,6 @@ NS = 10**9
 _real_start: Any = threading.Thread.start
 _real_join: Any = threading.Thread.join
 _real_sleep_ns: Any = Host.sleep_ns
-_real_poll: Any = answers.Poll.poll
 
 
 class Strand:
@@ -126,25 +124,6 @@ def _sleep_ns(host: Host, ns: int) -> None:
         wait(host, lambda: False, ns / NS)
     else:
         _real_sleep_ns(host, ns)
-
-
-def _poll(poll: Any, timeout_ms: float | None = None) -> Any:
-    seconds = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1_000
-    wait(poll._host, lambda: bool(_real_poll(poll)), seconds)
-    return _real_poll(poll)
-
-
-def _select(
-    host: Host, readers: Any, writers: Any, others: Any, timeout_s: float | None = None
-) -> Any:
-    def found() -> Any:
-        return _real_select_now(host, readers, writers, others)
-
-    wait(host, lambda: any(found()), timeout_s)
-    return found()
-
-
-_real_select_now: Any = answers.select_now
 
 
 class Event:
@@ -247,5 +226,3 @@ def lead_threads() -> None:
     thread.start, thread.join = _start, _join
     host: Any = Host
     host.block_until, host.sleep_ns = _block_until, _sleep_ns
-    calls: Any = answers
-    calls.Poll.poll, calls.select_now = _poll, _select

@@ -27,7 +27,7 @@ from foretold.world.hostloop import HostLoop
 from foretold.world.net.sockets import WorldSocket
 from foretold.world.settings import Settings
 from foretold.world.world import World, current_world, enter, leave, world_or_none
-from tests.conformance import blockingtls, threads
+from tests.conformance import threads
 from tests.conformance.redirect import OurLoop, StandIn, lead
 
 SETTINGS = Settings(order="asyncio", wall_s_max=None)
@@ -83,7 +83,6 @@ def lead_into_worlds(module_name: str) -> Any:
         if isinstance(kind, type) and issubclass(kind, unittest.TestCase):
             kind.run = in_a_world(kind.run)  # type: ignore[method-assign]  # this process ends soon
     threads.lead_threads()
-    blockingtls.lead_tls()
     _lead_names((module, socketserver, concurrent.futures.thread), "threading", _our_threading)
     _lead_names((module, concurrent.futures.thread), "queue", _our_queue)
     _lead_names((module, utils), "gen_unix_socket_path", gen_unix_socket_path)
@@ -119,4 +118,4 @@ def unix_socket_path() -> Iterator[str]:
     """As in `test.test_asyncio.utils`, which removes the file afterwards."""
     path = gen_unix_socket_path()
     yield path
-    current_world().home.stack.unix_paths.discard(path)
+    current_world().home.stack.unix.files.pop(path, None)

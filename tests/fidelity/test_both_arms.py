@@ -19,7 +19,15 @@ from typing import Any
 import pytest
 
 import foretold
-from tests.fidelity import addresses, files_and_tls, streams
+from tests.fidelity import (
+    addresses,
+    details,
+    files_and_tls,
+    streams,
+    tls_sockets,
+    unix_sockets,
+    waiting,
+)
 
 Program = Callable[[], Any]
 SEEDS = range(4)
@@ -36,7 +44,8 @@ def programs_of(module: Any) -> list[Program]:
     ]
 
 
-PROGRAMS = [p for module in (streams, addresses, files_and_tls) for p in programs_of(module)]
+MODULES = (streams, addresses, files_and_tls, details, unix_sockets, waiting, tls_sockets)
+PROGRAMS = [p for module in MODULES for p in programs_of(module)]
 
 
 def on_the_real_arm(program: Program) -> Any:

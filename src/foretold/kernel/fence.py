@@ -69,7 +69,7 @@ def passage() -> _Passage:
     return _PASSAGE
 
 
-def _fenced_in() -> Computer | None:
+def fenced_in() -> Computer | None:
     """The computer to complain to, or None if this thread may do as it likes."""
     ident = get_ident()
     computer = computer_of(ident)
@@ -78,7 +78,7 @@ def _fenced_in() -> Computer | None:
 
 # Debuggers and tracebacks read files and the keyboard on behalf of the person who watches the run.
 _TOOLS: Final = frozenset({"linecache", "pdb", "bdb", "cmd"})
-_TOOL_FRAMES = 4
+_TOOL_FRAMES = 5
 
 
 def _callers() -> Iterator[FrameType]:
@@ -214,7 +214,7 @@ def _stop(original: Callable[..., Any], ban: _Ban) -> Callable[..., Any]:
     name = f"{_PUBLIC_NAMES.get(ban.module, ban.module)}.{original.__name__}"
 
     def stopped(*args: Any, **names: Any) -> Any:
-        computer = _fenced_in()
+        computer = fenced_in()
         if computer is not None:
             answer = computer.answer(name)
             if answer is not None:
@@ -241,7 +241,7 @@ _socket_init: Final = _socket.socket.__init__
 
 
 def _fenced_socket_init(self: _socket.socket, *args: Any, **names: Any) -> None:
-    computer = _fenced_in()
+    computer = fenced_in()
     if computer is not None:
         computer.escaped(_show_socket("socket.socket", args), _SOCKET_WHY, _STREAM)
     _socket_init(self, *args, **names)
@@ -252,7 +252,7 @@ def _stop_method(name: str) -> Setting:
     original = _socket.socket.__dict__[name]
 
     def stopped(self: _socket.socket, *args: Any) -> Any:
-        computer = _fenced_in()
+        computer = fenced_in()
         if computer is not None:
             computer.escaped(_show_call(f"socket.{name}", args), _SOCKET_WHY, _STREAM)
         return original(self, *args)
@@ -263,7 +263,7 @@ def _stop_method(name: str) -> Setting:
 def _stop_selector(kind: type) -> Setting:
     # Its instances are complete after __new__: there is no other __init__ than object's.
     def stopped(self: object, *args: Any, **names: Any) -> None:
-        computer = _fenced_in()
+        computer = fenced_in()
         if computer is not None:
             computer.escaped(f"select.{kind.__name__}()", _WAIT_WHY, _STREAM)
 
@@ -275,7 +275,7 @@ _socket_new: Final = _socket.socket.__new__
 
 def _simulated_socket_new(cls: type, *args: Any, **names: Any) -> Any:
     """`socket.socket(…)`, under whatever name it was imported, gives a socket of the world."""
-    computer = _fenced_in()
+    computer = fenced_in()
     if computer is not None and cls is socket.socket:
         answer = computer.answer("socket.socket")
         if answer is not None:
@@ -384,7 +384,7 @@ def _fenced_file_init(
     self: _io.FileIO, file: Any, mode: str = "r", closefd: bool = True, opener: Any = None
 ) -> None:
     """All of `open`, `io.open`, `Path.open`, `tokenize.open` come here; an opener opens itself."""
-    computer = _fenced_in()
+    computer = fenced_in()
     if computer is not None and opener is None:
         write = not set("wax+").isdisjoint(mode)
         if not _may_open(file, write=write) and not _for_a_tool():
@@ -397,7 +397,7 @@ _os_open: Final = copy_of(os.open)
 
 
 def _fenced_os_open(path: Any, flags: int, *args: Any, **names: Any) -> int:
-    computer = _fenced_in()
+    computer = fenced_in()
     if computer is not None:
         write = bool(flags & _WRITE_FLAGS)
         if not _may_open(path, write=write) and not _for_a_tool():
@@ -407,7 +407,7 @@ def _fenced_os_open(path: Any, flags: int, *args: Any, **names: Any) -> int:
 
 def _stop_listing(original: Callable[..., Any]) -> Callable[..., Any]:
     def stopped(path: Any = None) -> Any:
-        computer = _fenced_in()
+        computer = fenced_in()
         if computer is not None and not is_readable("." if path is None else path):
             shown = _show_call(f"os.{original.__name__}", () if path is None else (path,))
             computer.escaped(shown, _LIST_WHY, _READ_INSTEAD)
@@ -417,10 +417,16 @@ def _stop_listing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _stop_writing(original: Callable[..., Any]) -> Callable[..., Any]:
+    name = f"os.{original.__name__}"
+
     def stopped(*args: Any, **names: Any) -> Any:
-        computer = _fenced_in()
+        computer = fenced_in()
         if computer is not None and not (args and isinstance(args[0], int)):
-            _complain(computer, _show_call(f"os.{original.__name__}", args[:2]), write=True)
+            answer = computer.answer(name)
+            result = NotImplemented if answer is None else answer(*args, **names)
+            if result is not NotImplemented:  # a file of the world
+                return result
+            _complain(computer, _show_call(name, args[:2]), write=True)
         return original(*args, **names)
 
     return stopped
@@ -450,7 +456,7 @@ _real_input: Final = copy_of(input)
 
 
 def _check_keyboard(call: str) -> None:
-    computer = _fenced_in()
+    computer = fenced_in()
     if computer is not None and not _for_a_tool():
         computer.escaped(call, _KEYBOARD_WHY, _KEYBOARD_INSTEAD)
 

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from foretold.errors import ForetoldError
 from foretold.kernel import (
+    asking,
     clock_patches,
     counters,
     entropy_patches,
@@ -47,7 +48,7 @@ class Patches:
     def __init__(self) -> None:
         self._depth = 0
         self._changes = Changes()
-        self._ssl_done = False
+        self._ssl_done = self._ssl_sockets_done = False
         self._computer: Computer | None = None
         self._marks: tuple[int, ...] = ()
         self._bound: list[Swap] = []
@@ -57,7 +58,7 @@ class Patches:
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            for module in (clock_patches, entropy_patches, machine_patches, fence):
+            for module in (clock_patches, entropy_patches, machine_patches, fence, asking):
                 self._changes.apply(*module.CHANGES)
             try:
                 self._adopt_ssl()
@@ -80,12 +81,15 @@ class Patches:
 
     def _undo(self) -> None:
         self._changes.undo()
-        self._ssl_done = False
+        self._ssl_done = self._ssl_sockets_done = False
 
     def _adopt_ssl(self) -> None:
         if not self._ssl_done and "_ssl" in sys.modules:
             self._changes.apply(*entropy_patches.ssl_swaps(), TlsRandom())
             self._ssl_done = True
+        if not self._ssl_sockets_done and hasattr(sys.modules.get("ssl"), "SSLSocket"):
+            self._changes.apply(*asking.tls_changes())
+            self._ssl_sockets_done = True
 
     @contextmanager
     def installed(self) -> Iterator[None]:

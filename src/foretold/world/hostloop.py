@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from asyncio import unix_events
-from collections.abc import Callable
+from asyncio import base_events, unix_events
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,13 @@ from foretold.kernel.actors import Actor, WorldTask
 from foretold.kernel.handles import StepHandle
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.timed import NEVER_NS
+from foretold.world.net.descriptors import FIRST, refuse_real
 from foretold.world.net.selector import READ, WRITE, WorldSelector
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
 
-_SENDFILE_BLOCK = 256 * 1024
+_SENDFILE_BLOCK = 16 * 1024
 
 
 class IoHandle(StepHandle):
@@ -110,6 +111,7 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
 
     def _watch(self, fd: Any, event: int, handle: IoHandle) -> IoHandle:
         self._check_closed()
+        self._refuse_real(fd, "loop.add_reader" if event == READ else "loop.add_writer")
         if self.kernel.outside is None:
             self.host.world.outside.open()
         key = self.selector.key_of(fd)
@@ -124,6 +126,21 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         if former is not None:
             former.cancel()
         return handle
+
+    def _refuse_real(self, fd: Any, call: str) -> None:
+        number = fd if isinstance(fd, int) else int(fd.fileno())
+        if number < 0:
+            raise ValueError(f"Invalid file descriptor: {number}")
+        if number < FIRST:
+            refuse_real(self.host, f"{call}(…) on the real descriptor {number}")
+
+    async def connect_read_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+        self._refuse_real(pipe, "loop.connect_read_pipe")
+        return await super().connect_read_pipe(protocol_factory, pipe)
+
+    async def connect_write_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
+        self._refuse_real(pipe, "loop.connect_write_pipe")
+        return await super().connect_write_pipe(protocol_factory, pipe)
 
     # --- what arrives from outside ---------------------------------------------------------------
 
@@ -233,22 +250,48 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
 
     # --- files through sockets -------------------------------------------------------------------
 
-    async def _sock_sendfile_native(
+    # `os.sendfile` is the host's, so that the native way is asyncio's own. The other way reads the
+    # file in a thread: here it is read on the spot.
+
+    async def _sock_sendfile_fallback(
         self, sock: Any, file: Any, offset: int, count: int | None
     ) -> int:
-        """As the kernel would: block by block, without a thread."""
         sent = 0
-        if offset:
-            file.seek(offset)
-        while count is None or sent < count:
-            size = _SENDFILE_BLOCK if count is None else min(_SENDFILE_BLOCK, count - sent)
-            block = file.read(size)
-            if not block:
-                break
+        for block in self._blocks_of(file, offset, count):
             await self.sock_sendall(sock, block)
             sent += len(block)
-        file.seek(offset + sent)
         return sent
+
+    async def _sendfile_fallback(
+        self, transport: Any, file: Any, offset: int, count: int | None
+    ) -> int:
+        sent = 0
+        protocol = base_events._SendfileFallbackProtocol(transport)  # type: ignore[attr-defined]  # typeshed omits it
+        try:
+            for block in self._blocks_of(file, offset, count):
+                await protocol.drain()
+                transport.write(block)
+                sent += len(block)
+        finally:
+            await protocol.restore()
+        return sent
+
+    def _blocks_of(self, file: Any, offset: int, count: int | None) -> Iterator[bytes]:
+        """The file's content, after which it stands behind what was sent."""
+        if offset:
+            file.seek(offset)
+        sent = 0
+        try:
+            while count is None or sent < count:
+                size = _SENDFILE_BLOCK if count is None else min(_SENDFILE_BLOCK, count - sent)
+                block = file.read(size)
+                if not block:
+                    return
+                yield block
+                sent += len(block)
+        finally:
+            if sent and hasattr(file, "seek"):
+                file.seek(offset + sent)
 
     async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:
         self.host.escaped(

@@ -58,6 +58,13 @@ class Outside:
         if loop.selector.stirred:
             loop.poll()
 
+    def happen_until(self, now_ns: int) -> None:
+        """Let happen what lies before this instant, unless it is just being done."""
+        if self._busy:
+            return
+        while (following := self._next())[0] <= now_ns:
+            self._do(*following)
+
     def wait(self, loop: HostLoop) -> bool:
         """`loop` has nothing to do: go on elsewhere until it has. False if nothing ever happens."""
         while not loop._ready:
@@ -112,6 +119,8 @@ class Outside:
         loop.kernel.jump_to(max(loop._clock.ns, self._now_ns))
 
     _now_ns = 0
+    _busy = False
+    """Another host is running."""
 
     def _next(self) -> tuple[int, Host | None]:
         """The earliest thing to come: when, and on which host. None: on the wire, which comes
@@ -145,7 +154,9 @@ class Outside:
         # As plain references: the collector does not see into the tuple that is given, and a frame
         # may live on, with its variables, in the traceback of somebody's exception.
         first_iteration, finalizer = sys.get_asyncgen_hooks()
+        former_busy = self._busy
         try:
+            self._busy = True
             running[ident] = host
             with host.modules.in_place():
                 for loop in host.loops:
@@ -156,6 +167,7 @@ class Outside:
                     sys.set_asyncgen_hooks(*hooks)
                     loop._run_once()
         finally:
+            self._busy = former_busy
             _set_running_loop(former_loop)
             sys.set_asyncgen_hooks(first_iteration, finalizer)
             if former_computer is None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import select
 import signal
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from foretold.world.net.paths import path_answers
+from foretold.world.net.pipes import pipe_answers
+from foretold.world.net.readiness import Epoll, Poll, select_on
 from foretold.world.net.sockets import WorldSocket
+from foretold.world.net.tcp import TcpEnd, os_error
+from foretold.world.net.unix import UnixDatagrams
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -40,8 +44,10 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
     def getnameinfo(address: Any, flags: int) -> tuple[str, str]:
         return host.world.dns.getnameinfo(address, flags)
 
-    def socketpair(family: int = socket.AF_UNIX, type: int = socket.SOCK_STREAM, *_: Any) -> Any:
-        return pair_of(host, family, type)
+    def socketpair(
+        family: int = socket.AF_UNIX, type: int = socket.SOCK_STREAM, proto: int = 0
+    ) -> Any:
+        return pair_of(host, family, type, proto)
 
     def set_signal(number: int, handler: Any) -> Any:
         before = host.signals.get(number, _DEFAULT_SIGNALS.get(number))
@@ -76,9 +82,21 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         "socket.getnameinfo": getnameinfo,
         "socket.socketpair": socketpair,
         "select.poll": lambda: Poll(host),
-        "select.select": lambda *lists: select_now(host, *lists),
+        "select.select": lambda *lists: select_on(host, *lists),
+        "select.epoll": lambda *args, **names: Epoll(host, *args, **names),
         "signal.signal": set_signal,
+        "ssl.SSLSocket": lambda cls, sock: _tls().class_for(cls, sock),
+        "ssl._wrap_socket": lambda *args, **names: _tls().wrap(*args, **names),
+        **pipe_answers(host),
+        **path_answers(host),
     }
+
+
+def _tls() -> Any:
+    """Only for who uses TLS already: a program without it does not pay for the import."""
+    from foretold.world.net import tls
+
+    return tls
 
 
 _MACHINE = ("Linux", "6.1.0", "#1 SMP", "x86_64")
@@ -86,52 +104,17 @@ _PROCESSORS = 4
 _DEFAULT_SIGNALS: dict[int, Any] = {}
 
 
-def pair_of(host: Host, family: int, type: int) -> tuple[WorldSocket, WorldSocket]:
+def pair_of(host: Host, family: int, type: int, proto: int) -> tuple[WorldSocket, WorldSocket]:
     """`socket.socketpair`."""
-    network = host.world.network
-    one = WorldSocket(family, type, host=host)
-    other = WorldSocket(family, type, host=host)
-    network.join(one._end, other._end)  # type: ignore[arg-type]  # both are streams, whose ends are TcpEnds
+    if family != socket.AF_UNIX:
+        raise os_error(errno.EOPNOTSUPP)
+    one = WorldSocket(family, type, proto, host=host)
+    other = WorldSocket(family, type, proto, host=host)
+    left, right = one._end, other._end
+    if isinstance(left, TcpEnd) and isinstance(right, TcpEnd):
+        host.world.network.join(left, right)
+        left.local = left.remote = right.local = right.remote = ""
+    elif isinstance(left, UnixDatagrams) and isinstance(right, UnixDatagrams):
+        left.connect_to(right, "")
+        right.connect_to(left, "")
     return one, other
-
-
-class Poll:
-    """`select.poll()` over simulated sockets, without waiting."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._wanted: dict[int, int] = {}
-
-    def register(self, fd: Any, eventmask: int = select.POLLIN | select.POLLOUT) -> None:
-        self._wanted[fd if isinstance(fd, int) else fd.fileno()] = eventmask
-
-    modify = register
-
-    def unregister(self, fd: Any) -> None:
-        del self._wanted[fd if isinstance(fd, int) else fd.fileno()]
-
-    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
-        found = []
-        for fd, mask in self._wanted.items():
-            sock = self._host.descriptors.socket(fd)
-            if sock is None:
-                found.append((fd, select.POLLNVAL))
-                continue
-            ready = mask & select.POLLIN if sock.readable() else 0
-            ready |= mask & select.POLLOUT if sock.writable() else 0
-            if ready:
-                found.append((fd, ready))
-        return found
-
-
-def select_now(
-    host: Host, readers: Any, writers: Any, others: Any, timeout: float | None = None
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """`select.select` over simulated sockets, without waiting."""
-
-    def socket_of(thing: Any) -> Any:
-        return host.descriptors.socket(thing if isinstance(thing, int) else thing.fileno())
-
-    readable = [r for r in readers if (s := socket_of(r)) is not None and s.readable()]
-    writable = [w for w in writers if (s := socket_of(w)) is not None and s.writable()]
-    return readable, writable, []

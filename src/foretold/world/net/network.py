@@ -9,6 +9,7 @@ order.
 from __future__ import annotations
 
 import errno
+import os
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -31,6 +32,7 @@ from foretold.world.net.tcp import (
     os_error,
 )
 from foretold.world.net.udp import UdpEnd
+from foretold.world.net.unix import UnixDatagrams, UnixEnd
 from foretold.world.net.wire import Wire
 
 if TYPE_CHECKING:
@@ -94,6 +96,18 @@ class Network:
         self._connections += 1
         return TcpEnd(self, stack, self._connections, side)
 
+    def new_unix_end(self, stack: Stack, *, packets: bool) -> UnixEnd:
+        """A unix socket that can be connected."""
+        self._connections += 1
+        end = UnixEnd(self, stack, self._connections, "c")
+        end.packets = packets
+        return end
+
+    def new_unix_datagrams(self, stack: Stack) -> UnixDatagrams:
+        """A unix datagram socket."""
+        self._connections += 1
+        return UnixDatagrams(self, stack, self._connections)
+
     def new_datagrams(self, stack: Stack) -> UdpEnd:
         """A datagram socket."""
         self._connections += 1
@@ -106,10 +120,18 @@ class Network:
         end.stack.ends[id(end)] = end
         target = self.find(end.stack, remote[0])
         now_ns = end.stack.now_ns()
+        if local == remote:
+            self.wire.at(now_ns + self.path(end.stack, end.stack).low_ns, self._meet_itself, end)
+            return
         if target is None:
             self.wire.at(now_ns + UNREACHABLE_NS, self._unreachable, end)
             return
         self._send_syn(end, target, now_ns, now_ns)
+
+    def _meet_itself(self, end: TcpEnd) -> None:
+        """Both SYNs cross: a socket that connects to its own port talks to itself."""
+        if end.state == CONNECTING:
+            end.open(end, self.wire.now_ns)
 
     def _unreachable(self, end: TcpEnd) -> None:
         if end.state == CONNECTING:
@@ -164,6 +186,8 @@ class Network:
         if listener.dual and ":" not in end.remote[0]:
             server.local, server.remote = map(_mapped, (end.remote, end.local))
         target.ends[id(server)] = server
+        if listener.claim is not None:
+            target.hold(server, end.remote[1], listener.claim._replace(ip=server.local[0]))
         listener.expected += 1
         back = self.path(target, end.stack)
 
@@ -198,16 +222,20 @@ class Network:
         else:
             there.waiting.append(lambda when_ns: listener.offer(server))
 
-    def connect_unix(self, end: TcpEnd, stack: Stack, path: str) -> None:
+    def connect_unix(self, end: UnixEnd, stack: Stack, address: Any) -> None:
         """Unix sockets connect at once or not at all."""
-        listener = stack.unix_listeners.get(path)
+        owner = stack.unix.find(address)
+        if not isinstance(owner.end, UnixEnd) or owner.end.packets != end.packets:
+            raise os_error(errno.EPROTOTYPE)
+        listener = owner.listener
         if listener is None:
-            raise os_error(errno.ECONNREFUSED if path in stack.unix_paths else errno.ENOENT)
+            raise os_error(errno.ECONNREFUSED)
         if listener.full:
-            raise os_error(errno.EAGAIN)
-        server = TcpEnd(self, stack, end.number, "s")
-        server.local, server.remote = path, ""
-        end.local, end.remote = "", path
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        server = UnixEnd(self, stack, end.number, "s")
+        server.packets = end.packets
+        server.local, server.remote = owner.bound, end.local or ""
+        end.local, end.remote = end.local or "", owner.bound
         self.join(end, server)
         listener.expected += 1
         listener.offer(server)

@@ -6,11 +6,13 @@ not. Only those that may be ready are looked at, so a thousand idle connections 
 
 from __future__ import annotations
 
+import errno
+import os
 import selectors
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from foretold.world.net.descriptors import Descriptors
+from foretold.world.net.descriptors import Descriptors, OpenFile
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -22,6 +24,9 @@ class WorldSelector(selectors.BaseSelector):
         self._descriptors = descriptors
         self.keys: dict[int, selectors.SelectorKey] = {}
         """Who is registered, by descriptor."""
+        self._files: dict[int, OpenFile | None] = {}
+        """What each descriptor stood for when it was registered. One that was closed since, and
+        perhaps given to another, is not heard of again; epoll does the same."""
         self.stirred: dict[int, None] = {}
         """Descriptors that may be ready, in the order in which they became so."""
 
@@ -30,6 +35,7 @@ class WorldSelector(selectors.BaseSelector):
         if fd in self.keys:
             raise KeyError(f"{fileobj!r} (FD {fd}) is already registered")
         key = self.keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
+        self._files[fd] = self._descriptors.file(fd)
         self._descriptors.watch(fd, self)
         self.stirred[fd] = None
         return key
@@ -47,6 +53,8 @@ class WorldSelector(selectors.BaseSelector):
         fd = self._fd(fileobj)
         if fd not in self.keys:
             raise KeyError(f"{fileobj!r} is not registered")
+        if events != self.keys[fd].events and self._descriptors.file(fd) is not self._files[fd]:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         key = self.keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
         self.stirred[fd] = None
         return key
@@ -55,24 +63,24 @@ class WorldSelector(selectors.BaseSelector):
         """A callback of `fd` has run: what is still ready is to be found at the next poll."""
         key = self.keys.get(fd)
         if key is not None:
-            sock = self._descriptors.sockets.get(fd)
-            if sock is None or key.events != READ or sock.readable():
+            file = self._descriptors.files.get(fd)
+            if key.events != READ or (file is not None and file.readable()):
                 self.stirred[fd] = None
 
     def poll(self) -> list[tuple[selectors.SelectorKey, int]]:
         """Which are ready now. Those that are not are forgotten until they stir again."""
         found = []
-        keys, sockets = self.keys, self._descriptors.sockets
+        keys, files = self.keys, self._descriptors.files
         for fd in list(self.stirred):
             key = keys[fd]
-            sock = sockets.get(fd)
-            if sock is None:
-                ready = key.events  # closed under us: let the owner find out
+            file = files.get(fd)
+            if file is None or file is not self._files[fd]:
+                ready = 0
             elif key.events == READ:
-                ready = READ if sock.readable() else 0
+                ready = READ if file.readable() else 0
             else:
-                ready = WRITE if sock.writable() else 0
-                if key.events & READ and sock.readable():
+                ready = WRITE if file.writable() else 0
+                if key.events & READ and file.readable():
                     ready |= READ
             if ready:
                 found.append((key, ready))

@@ -9,21 +9,21 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from foretold.world.net.stack import ANY, Bound, Listener
-from foretold.world.net.tcp import CLOSED, CONNECTING, OPEN, TcpEnd, os_error
+from foretold.world.net.addresses import check_kind, resolve
+from foretold.world.net.options import get_option, inherit, set_option, take_error
+from foretold.world.net.socketfile import SocketFile
+from foretold.world.net.stack import ANY, Bound
+from foretold.world.net.tcp import CLOSED, CONNECTING, DEAD, OPEN, TcpEnd, os_error
 from foretold.world.net.udp import UdpEnd
+from foretold.world.net.unix import UnixDatagrams, UnixEnd
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
 
 T = TypeVar("T")
-INTERNET = (socket.AF_INET, socket.AF_INET6)
-KEEPALIVE_S = (7_200.0, 75.0, 9)
-"""Linux' defaults: two hours, then nine probes 75 seconds apart."""
 BACKLOG_MAX = 4_096
 
 
@@ -31,10 +31,10 @@ class WorldSocket(socket.socket):
     """A socket of a simulated host."""
 
     _host: Host
-    _end: TcpEnd | UdpEnd | None
-    _listener: Listener | None
-    _connect_reported = True
-    """Linux says once that a connect has succeeded, then that there is a connection already."""
+    _file: SocketFile
+    """What the kernel knows of it; a duplicate shares it."""
+    _end: TcpEnd | UdpEnd
+    """That of the file."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> WorldSocket:
         # The plain object: the real class's __new__ would come back here.
@@ -60,60 +60,55 @@ class WorldSocket(socket.socket):
         self._descriptors = host.descriptors  # of this process: another may follow on the host
         self._io_refs = 0
         self._closed = False
+        self._timeout: float | None = socket.getdefaulttimeout()
         if fileno is not None:
-            self._adopt(fileno)
+            self._adopt(fileno, family, type, proto)
             return
-        self._family = socket.AddressFamily(socket.AF_INET if family == -1 else family)
         wanted = socket.SOCK_STREAM if type == -1 else type
-        self._timeout: float | None = 0.0 if wanted & socket.SOCK_NONBLOCK else None
-        self._type = socket.SocketKind(wanted & ~(socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC))
+        family = socket.AF_INET if family == -1 else family
+        kind = wanted & ~(socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._proto = max(0, proto)
-        if self._family not in (*INTERNET, socket.AF_UNIX):
-            raise os_error(errno.EAFNOSUPPORT)
-        self._options: dict[tuple[int, int], int] = {}
-        self._bound: Any = None
-        self._listener = None
-        self._end = None
-        self._fd = self._descriptors.give(self)
-        self._attach(end if end is not None else self._new_end())
-
-    def _adopt(self, fileno: int) -> None:
-        other = self._descriptors.socket(fileno)
-        if not isinstance(other, WorldSocket):
-            raise os_error(errno.EBADF)
-        self.__dict__.update(other.__dict__)
-        self._descriptors.replace(fileno, self)
-        if self._end is not None:
-            self._attach(self._end)
-
-    def _new_end(self) -> TcpEnd | UdpEnd:
-        network, stack = self._host.world.network, self._host.stack
-        if self._type == socket.SOCK_DGRAM and self._family in INTERNET:
-            return network.new_datagrams(stack)
-        if self._type == socket.SOCK_STREAM:
-            return network.new_end(stack)
-        raise os_error(errno.ESOCKTNOSUPPORT)
-
-    def _attach(self, end: TcpEnd | UdpEnd) -> None:
+        if end is None:
+            end = self._new_end(family, kind)
+        self._family = socket.AddressFamily(family)
+        self._type = socket.SocketKind(kind)
+        self._file = SocketFile(host, self._family, kind, self._proto, end)
         self._end = end
-        end.on_change = self._stir
+        self._fd = self._descriptors.give(self._file)
+        if wanted & socket.SOCK_NONBLOCK:
+            self._timeout = 0.0
+        self._file.nonblocking = self._timeout is not None
 
-    def _stir(self) -> None:
-        self._descriptors.stir(self._fd)
+    def _adopt(self, fileno: int, family: int, type: int, proto: int) -> None:
+        """`socket(fileno=…)`: another object for a descriptor that exists."""
+        if fileno < 0:
+            raise ValueError("negative file descriptor")
+        file = self._descriptors.file(fileno)
+        if file is None:
+            raise os_error(errno.EBADF)
+        if not isinstance(file, SocketFile):
+            raise os_error(errno.ENOTSOCK)
+        self._file, self._end, self._fd = file, file.end, fileno
+        self._family = socket.AddressFamily(file.family if family == -1 else family)
+        self._type = socket.SocketKind(file.type if type == -1 else type)
+        self._proto = get_option(file, socket.SOL_SOCKET, socket.SO_PROTOCOL)
+        if proto != -1:
+            self._proto = proto
+
+    def _new_end(self, family: int, kind: int) -> TcpEnd | UdpEnd:
+        check_kind(family, kind, self._proto)
+        network, stack = self._host.world.network, self._host.stack
+        if family == socket.AF_UNIX:
+            if kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+                return network.new_unix_datagrams(stack)
+            return network.new_unix_end(stack, packets=kind == socket.SOCK_SEQPACKET)
+        if kind == socket.SOCK_DGRAM:
+            return network.new_datagrams(stack)
+        return network.new_end(stack)
 
     def __repr__(self) -> str:
         state = "[closed]" if self._closed else f"fd={self._fd}"
         return f"<socket.socket of {self._host.name} {state}, family={self._family}>"
-
-    # --- what a selector asks --------------------------------------------------------------------
-
-    def readable(self) -> bool:
-        if self._listener is not None:
-            return bool(self._listener.queue)
-        return self._end is not None and self._end.readable()
-
-    def writable(self) -> bool:
-        return self._end is not None and self._listener is None and self._end.writable()
 
     # --- what it is ------------------------------------------------------------------------------
 
@@ -139,135 +134,71 @@ class WorldSocket(socket.socket):
     def settimeout(self, value: float | None) -> None:
         if value is not None and value < 0:
             raise ValueError("Timeout value out of range")
+        self._check_open()
         self._timeout = None if value is None else float(value)
+        self._file.nonblocking = value is not None
 
     def gettimeout(self) -> float | None:
         return self._timeout
 
     def setblocking(self, flag: bool) -> None:
-        self._timeout = None if flag else 0.0
+        self.settimeout(None if flag else 0.0)
 
     def getblocking(self) -> bool:
         return self._timeout != 0.0
 
+    _inheritable = False
+
     def get_inheritable(self) -> bool:
-        return False
+        self._check_open()
+        return self._inheritable
 
     def set_inheritable(self, inheritable: bool) -> None:
-        pass
+        self._check_open()
+        self._inheritable = inheritable
 
     def setsockopt(self, level: int, option: int, value: Any, *length: int) -> None:
         self._check_open()
-        if isinstance(value, int):
-            self._options[(level, option)] = int(value)
-        elif (level, option) == (socket.SOL_SOCKET, socket.SO_LINGER):
-            self._set_linger(bytes(value))
-            return
-        self._apply_option(level, option, value)
-
-    def _set_linger(self, value: bytes) -> None:
-        on, seconds = struct.unpack("ii", value)
-        if isinstance(self._end, TcpEnd):
-            self._end.linger(seconds if on else None)
-
-    def _apply_option(self, level: int, option: int, value: Any) -> None:
-        end = self._end
-        if not isinstance(end, TcpEnd):
-            return
-        if level == socket.SOL_SOCKET and option == socket.SO_SNDBUF:
-            end.send_limit = max(4_608, 2 * int(value))  # Linux doubles what is asked for
-        elif level == socket.SOL_SOCKET and option == socket.SO_RCVBUF:
-            end.receive_limit = max(2_304, 2 * int(value))
-        elif option in (
-            socket.SO_KEEPALIVE,
-            socket.TCP_KEEPIDLE,
-            socket.TCP_KEEPINTVL,
-            socket.TCP_KEEPCNT,
-        ):
-            self._apply_keepalive(end)
-
-    def _apply_keepalive(self, end: TcpEnd) -> None:
-        if not self._options.get((socket.SOL_SOCKET, socket.SO_KEEPALIVE)):
-            end.keepalive_s = None
-            return
-        tcp = socket.IPPROTO_TCP
-        end.keep_alive(
-            self._options.get((tcp, socket.TCP_KEEPIDLE), KEEPALIVE_S[0]),
-            self._options.get((tcp, socket.TCP_KEEPINTVL), KEEPALIVE_S[1]),
-            int(self._options.get((tcp, socket.TCP_KEEPCNT), KEEPALIVE_S[2])),
-        )
+        set_option(self._file, level, option, value, *length)
 
     def getsockopt(self, level: int, option: int, buflen: int = 0) -> Any:
         self._check_open()
-        end = self._end
-        value = self._options.get((level, option), 0)
-        if level == socket.SOL_SOCKET:
-            if option == socket.SO_ERROR:
-                value, self._pending_error = self._take_errno(), 0
-            elif option == socket.SO_TYPE:
-                value = int(self._type)
-            elif option == socket.SO_ACCEPTCONN:
-                value = int(self._listener is not None)
-            elif isinstance(end, TcpEnd) and option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-                value = end.send_limit if option == socket.SO_SNDBUF else end.receive_limit
-        return value.to_bytes(buflen, "little") if buflen else value
+        return get_option(self._file, level, option, buflen)
 
-    def _take_errno(self) -> int:
-        end = self._end
-        if end is None or not end.error:
-            return 0
-        number, end.error = end.error, 0
-        return number
+    def _option(self, option: int, level: int = socket.SOL_SOCKET) -> bool:
+        return bool(self._file.options.get((level, option)))
 
     # --- addresses -------------------------------------------------------------------------------
 
     def bind(self, address: Any) -> None:
         self._check_open()
-        if self._bound is not None:
+        if self._file.bound is not None or self._file.listener is not None:
             raise os_error(errno.EINVAL)
         if self._family == socket.AF_UNIX:
-            self._bind_unix(os.fsdecode(address))
+            self._file.bound = self._end.local = self._host.stack.unix.bind(self._file, address)
             return
-        ip, port = self._resolve(address)
+        ip, port = self._resolve(address, "bind")
         stack = self._host.stack
         stack.check_address(ip)
         if isinstance(self._end, UdpEnd):
-            shared = bool(self._option(socket.SO_REUSEPORT) or self._option(socket.SO_REUSEADDR))
+            shared = self._option(socket.SO_REUSEPORT) or self._option(socket.SO_REUSEADDR)
             stack.check_udp(ip, port, shared=shared)
-            self._bound = self._address(ip, port or stack.free_port(udp=True))
-            self._end.bind(self._bound)
+            self._file.bound = self._address(ip, port or stack.free_port(udp=True))
+            self._end.bind(self._file.bound)
+        elif self._end.state != CLOSED:
+            raise os_error(errno.EINVAL)
         else:
-            self._claim(ip, port or stack.free_port())
+            port = port or stack.free_port()
+            stack.bind(self._end, port, self._claim(ip))
+            self._file.bound = self._address(ip, port)
 
-    def _claim(self, ip: str, port: int) -> None:
-        """Take an address for a stream."""
-        only_six = bool(self._options.get((socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)))
-        reuse_port = bool(self._option(socket.SO_REUSEPORT))
-        reuse_address = bool(self._option(socket.SO_REUSEADDR))
-        claim = Bound(ip, self._end, reuse_port, reuse_address, only_six)
-        self._host.stack.bind(port, claim)
-        self._bound = self._address(ip, port)
+    def _claim(self, ip: str) -> Bound:
+        """What taking an address means for others who want it."""
+        reuse = self._option(socket.SO_REUSEPORT), self._option(socket.SO_REUSEADDR)
+        return Bound(ip, *reuse, self._option(socket.IPV6_V6ONLY, socket.IPPROTO_IPV6))
 
-    def _option(self, option: int) -> int:
-        return self._options.get((socket.SOL_SOCKET, option), 0)
-
-    def _bind_unix(self, path: str) -> None:
-        if path in self._host.stack.unix_paths:
-            raise os_error(errno.EADDRINUSE)
-        if path:
-            self._host.stack.unix_paths.add(path)
-        self._bound = path
-
-    def _resolve(self, address: Any) -> tuple[str, int]:
-        """An address as given to bind or connect: a name is looked up, as the real one does."""
-        if not isinstance(address, tuple) or len(address) < 2:
-            raise TypeError(f"AF_INET address must be tuple, not {type(address).__name__}")
-        name, port = address[0], address[1]
-        if not 0 <= port <= 65_535:
-            raise OverflowError("bind(): port must be 0-65535.")
-        if name == "":
-            return ANY[self._family], port
-        return self._host.world.dns.numeric(self._host, name, self._family), port
+    def _resolve(self, address: Any, call: str = "connect") -> tuple[str, int]:
+        return resolve(self._host, self._family, address, call)
 
     def _address(self, ip: str, port: int) -> Any:
         return (ip, port) if self._family == socket.AF_INET else (ip, port, 0, 0)
@@ -277,14 +208,14 @@ class WorldSocket(socket.socket):
         end = self._end
         if isinstance(end, TcpEnd) and end.local is not None:
             return end.local
-        if self._bound is not None:
-            return self._bound
+        if self._file.bound is not None:
+            return self._file.bound
         return "" if self._family == socket.AF_UNIX else self._address(ANY[self._family], 0)
 
     def getpeername(self) -> Any:
         self._check_open()
         end = self._end
-        if end is None or end.remote is None or getattr(end, "state", OPEN) in (CLOSED, CONNECTING):
+        if end.remote is None or (isinstance(end, TcpEnd) and not end.connected):
             raise os_error(errno.ENOTCONN)
         return end.remote
 
@@ -292,34 +223,38 @@ class WorldSocket(socket.socket):
 
     def listen(self, backlog: int = 128) -> None:
         self._check_open()
-        if self._listener is not None:
-            self._listener.backlog = max(1, backlog)
+        file, end, stack = self._file, self._end, self._host.stack
+        if file.listener is not None:
+            file.listener.backlog = max(1, backlog)
             return
-        stack = self._host.stack
+        if not isinstance(end, TcpEnd):
+            raise os_error(errno.EOPNOTSUPP)
+        if end.state != CLOSED or (file.bound is None and self._family == socket.AF_UNIX):
+            raise os_error(errno.EINVAL)
         if self._family == socket.AF_UNIX:
-            listener = stack.listen_unix(self._bound or "", min(backlog, BACKLOG_MAX))
+            listener = stack.listen_unix(file.bound, min(backlog, BACKLOG_MAX))
         else:
-            if self._bound is None:
+            if file.bound is None:
                 self.bind(("", 0))
-            ip, port = self._bound[:2]
-            shared = bool(self._option(socket.SO_REUSEPORT))
-            if (ip, port) in stack.listeners and not shared:
-                raise os_error(errno.EADDRINUSE)
-            listener = stack.listen(ip, port, min(backlog, BACKLOG_MAX))
-            only = (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-            listener.dual = self._family == socket.AF_INET6 and not self._options.get(only)
-        listener.on_change = self._stir
-        self._listener = listener
+            ip, port = file.bound[:2]
+            listener = stack.listen(end, ip, port, min(backlog, BACKLOG_MAX))
+            only_six = self._option(socket.IPV6_V6ONLY, socket.IPPROTO_IPV6)
+            listener.dual = self._family == socket.AF_INET6 and not only_six
+        listener.on_change = file.stir
+        file.listener = listener
 
     def accept(self) -> tuple[socket.socket, Any]:
         self._check_open()
-        listener = self._listener
-        if listener is None:
-            raise os_error(errno.EINVAL)
-        if not listener.queue:
-            self._would_block(self.readable)
-        end = listener.queue.popleft()
+        file = self._file
+        if file.listener is None:
+            stream = isinstance(self._end, TcpEnd)
+            raise os_error(errno.EINVAL if stream else errno.EOPNOTSUPP)
+        if not file.listener.queue:
+            self._would_block(file.readable)
+        end = file.listener.queue.popleft()
         accepted = WorldSocket(self._family, self._type, self._proto, host=self._host, end=end)
+        if file.options:
+            inherit(accepted._file, file)
         return accepted, end.remote
 
     def connect(self, address: Any) -> None:
@@ -327,7 +262,7 @@ class WorldSocket(socket.socket):
         if number == errno.EINPROGRESS and self._timeout != 0.0:
             end: Any = self._end
             self._wait_until(lambda: end.state != CONNECTING)
-            number, self._connect_reported = self._take_errno(), True
+            number, self._file.connect_reported = take_error(self._file), True
         if number:
             raise os_error(number)
 
@@ -340,34 +275,64 @@ class WorldSocket(socket.socket):
 
     def _begin_to_connect(self, address: Any) -> int:
         self._check_open()
-        end = self._end
+        end, file = self._end, self._file
         if isinstance(end, UdpEnd):
             self._connect_datagrams(end, address)
             return 0
-        assert isinstance(end, TcpEnd), "streams have an end from the start"
+        if file.listener is not None:
+            return errno.EISCONN
         if end.state == CONNECTING:
             return errno.EALREADY
-        if end.state != CLOSED:
-            pending = self._take_errno()
-            first, self._connect_reported = not self._connect_reported, True
-            return pending or (0 if first else errno.EISCONN)
-        if self._family == socket.AF_UNIX:
-            self._host.world.network.connect_unix(end, self._host.stack, os.fsdecode(address))
+        if end.state != CLOSED and not end.failed_to_connect:
+            first, file.connect_reported = not file.connect_reported, True
+            return take_error(file) or (0 if first else errno.EISCONN)
+        if end.state == DEAD:
+            number, end.error = end.error, 0
+            first, file.connect_reported = not file.connect_reported, True
+            self._start_anew()
+            if first:
+                return number or errno.ECONNABORTED
+        if isinstance(self._end, UnixEnd):
+            self._connect_unix(self._end, address)
             return 0
-        ip, port = self._resolve(address)
+        self._connect_streams(self._end, *self._resolve(address))
+        file.connect_reported = False
+        return errno.EINPROGRESS
+
+    def _start_anew(self) -> None:
+        """A socket whose connect has failed may be used for another."""
+        self._end = self._new_end(self._family, self._file.type)
+        self._file.attach(self._end)
+
+    def _connect_streams(self, end: Any, ip: str, port: int) -> None:
         if ip in ANY.values():  # Linux takes "any" for the host itself
             ip = "::1" if ":" in ip else "127.0.0.1"
         stack = self._host.stack
-        local = self._bound or self._address(stack.source_for(ip), 0)
+        local = self._file.bound or self._address(stack.source_for(ip), 0)
         if local[0] in ANY.values():
             local = self._address(stack.source_for(ip), local[1])
         if not local[1]:
             local = self._address(local[0], stack.free_port())
+        if end.port is None:
+            stack.hold(end, local[1], self._claim(local[0]))
         self._host.world.network.connect(end, local, self._address(ip, port))
-        self._connect_reported = False
-        return errno.EINPROGRESS
+
+    def _connect_unix(self, end: UnixEnd, address: Any) -> None:
+        network, stack = self._host.world.network, self._host.stack
+
+        def has_room() -> bool:
+            listener = stack.unix.find(address).listener
+            return listener is None or not listener.full
+
+        self._patiently(has_room, lambda: network.connect_unix(end, stack, address))
 
     def _connect_datagrams(self, end: UdpEnd, address: Any) -> None:
+        if isinstance(end, UnixDatagrams):
+            target = self._host.stack.unix.find(address)
+            if not isinstance(target.end, UnixDatagrams):
+                raise os_error(errno.EPROTOTYPE)
+            end.connect_to(target.end, target.bound)
+            return
         ip, port = self._resolve(address)
         if end.local is None:
             self.bind((self._host.stack.source_for(ip), 0))
@@ -377,124 +342,202 @@ class WorldSocket(socket.socket):
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
         end = self._end
-        if type(end) is TcpEnd and end.received_bytes and not flags and not self._closed:
+        if flags or bufsize <= 0:
+            return self._receive_with(bufsize, flags)[0]
+        if type(end) is TcpEnd and end.received_bytes and not self._closed:
             return end.receive(bufsize)  # the common case, without ceremony
         self._check_open()
-        end = self._stream_or_datagrams()
         if isinstance(end, UdpEnd):
             return self._patiently(end.readable, lambda: end.receive(bufsize))[0]
-        peek = bool(flags & socket.MSG_PEEK)
-        return self._patiently(end.readable, lambda: end.receive(bufsize, peek=peek))
+        return self._patiently(end.readable, lambda: end.receive(bufsize))
+
+    def _receive_with(self, size: int, flags: int) -> tuple[bytes, Any]:
+        """A receive with flags: MSG_PEEK, MSG_DONTWAIT, MSG_WAITALL. Others have no effect."""
+        if size < 0:
+            raise ValueError("negative buffersize in recv")
+        if not size:
+            return b"", None  # Python does not even ask the kernel
+        self._check_open()
+        if flags & socket.MSG_OOB:
+            raise os_error(errno.EINVAL)  # there is no urgent data
+        end, peek = self._end, bool(flags & socket.MSG_PEEK)
+        if isinstance(end, UdpEnd):
+            return self._now_or_patiently(flags, end.readable, lambda: end.receive(size, peek=peek))
+        if flags & socket.MSG_WAITALL:
+            self._wait_for_all(end, size, flags)
+        return self._now_or_patiently(
+            flags, end.readable, lambda: (end.receive(size, peek=peek), None)
+        )
+
+    def _wait_for_all(self, end: TcpEnd, size: int, flags: int) -> None:
+        """Wait until there are so many bytes, or the end of the stream."""
+        patient = self._timeout != 0.0 and not flags & socket.MSG_DONTWAIT
+        if patient and end.state == OPEN:
+            self._wait_until(
+                lambda: (
+                    end.received_bytes >= min(size, end.receive_limit)
+                    or end.eof_received
+                    or end.state != OPEN
+                )
+            )
+
+    def _now_or_patiently(
+        self, flags: int, ready: Callable[[], bool], attempt: Callable[[], T]
+    ) -> T:
+        return attempt() if flags & socket.MSG_DONTWAIT else self._patiently(ready, attempt)
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         view = memoryview(buffer).cast("B")
+        _check_fits(view, nbytes)
         data = self.recv(nbytes or len(view), flags)
         view[: len(data)] = data
         return len(data)
 
     def recvfrom(self, bufsize: int, flags: int = 0) -> tuple[bytes, Any]:
-        end = self._stream_or_datagrams()
+        self._check_open()
+        if bufsize < 0:
+            raise ValueError("negative buffersize in recvfrom")
+        if flags and bufsize:
+            return self._receive_with(bufsize, flags)
+        end = self._end
         if isinstance(end, UdpEnd):
             return self._patiently(end.readable, lambda: end.receive(bufsize))
         return self.recv(bufsize, flags), None
 
     def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
         view = memoryview(buffer).cast("B")
+        _check_fits(view, nbytes)
         data, source = self.recvfrom(nbytes or len(view), flags)
         view[: len(data)] = data
         return len(data), source
 
     def send(self, data: Any, flags: int = 0) -> int:
         end = self._end
-        if type(end) is TcpEnd and self._timeout == 0.0 and type(data) is bytes:
+        if type(end) is TcpEnd and self._timeout == 0.0 and type(data) is bytes and not flags:
             self._check_open()
             return end.send(data)  # the common case, without ceremony
         self._check_open()
-        end = self._stream_or_datagrams()
         if isinstance(end, UdpEnd):
-            if end.remote is None:
-                raise os_error(errno.EDESTADDRREQ)
-            return end.send(bytes(data), end.remote)
+            return self._send_datagram(end, bytes(data), None, flags)
         if not isinstance(data, bytes | bytearray):
             data = memoryview(data).cast("B")
+        if flags & (socket.MSG_DONTWAIT | socket.MSG_OOB):
+            return self._send_with(end, data, flags)
         return self._patiently(end.writable, lambda: end.send(data))
+
+    def _send_with(self, end: TcpEnd, data: Any, flags: int) -> int:
+        if flags & socket.MSG_OOB:
+            raise os_error(errno.EOPNOTSUPP)
+        return end.send(data)
+
+    def _send_datagram(self, end: UdpEnd, data: bytes, address: Any, flags: int) -> int:
+        if isinstance(end, UnixDatagrams):
+            return self._now_or_patiently(flags, end.writable, lambda: end.send(data, address))
+        if address is None and end.remote is None:
+            raise os_error(errno.EDESTADDRREQ)
+        return end.send(data, end.remote if address is None else address)
 
     def sendall(self, data: Any, flags: int = 0) -> None:
         view = memoryview(data).cast("B")
+        self._check_open()
         while view:
-            view = view[self.send(view) :]
+            view = view[self.send(view, flags) :]
 
     def sendto(self, data: Any, *rest: Any) -> int:
         self._check_open()
-        address = rest[-1]
-        end = self._stream_or_datagrams()
+        if not 1 <= len(rest) <= 2:
+            raise TypeError(f"sendto() takes 2 or 3 arguments ({len(rest) + 1} given)")
+        address, flags = rest[-1], rest[0] if len(rest) > 1 else 0
+        end = self._end
+        if isinstance(end, UnixEnd):
+            raise os_error(errno.EISCONN if end.state == OPEN else errno.EOPNOTSUPP)
         if isinstance(end, TcpEnd):
-            return self.send(data)
-        ip, port = self._resolve(address)
+            return self.send(data, flags)
+        if isinstance(end, UnixDatagrams):
+            return self._send_datagram(end, bytes(data), address, flags)
+        ip, port = self._resolve(address, "sendto")
         if end.local is None:
             self.bind((ANY[self._family], 0))
         return end.send(bytes(data), self._address(ip, port))
 
     def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None) -> int:
+        if any(level == socket.SOL_SOCKET for level, _, _ in ancdata):
+            self._host.escaped(
+                "socket.sendmsg(…) with SCM_RIGHTS",
+                "descriptors that change hands are not simulated: both hosts share this process",
+                "send the data itself, or let the receiver open its own connection",
+            )
         data = b"".join(bytes(part) for part in buffers)
-        return self.send(data) if address is None else self.sendto(data, address)
+        return self.send(data, flags) if address is None else self.sendto(data, flags, address)
 
-    def recvmsg(self, bufsize: int, *rest: Any) -> tuple[bytes, list[Any], int, Any]:
-        data, source = self.recvfrom(bufsize)
-        return data, [], 0, source
+    def recvmsg(
+        self, bufsize: int, ancbufsize: int = 0, flags: int = 0
+    ) -> tuple[bytes, list[Any], int, Any]:
+        data, source = self.recvfrom(bufsize, flags)
+        return data, [], self._message_flags(), source
 
-    def recvmsg_into(self, buffers: Any, *rest: Any) -> tuple[int, list[Any], int, Any]:
+    def recvmsg_into(
+        self, buffers: Any, ancbufsize: int = 0, flags: int = 0
+    ) -> tuple[int, list[Any], int, Any]:
         views = [memoryview(buffer).cast("B") for buffer in buffers]
-        data, source = self.recvfrom(sum(map(len, views)))
+        data, source = self.recvfrom(sum(map(len, views)), flags)
         left = memoryview(data)
         for view in views:
             part, left = left[: len(view)], left[len(view) :]
             view[: len(part)] = part
-        return len(data), [], 0, source
+        return len(data), [], self._message_flags(), source
 
-    def _stream_or_datagrams(self) -> TcpEnd | UdpEnd:
-        if self._end is None:
-            raise os_error(errno.ENOTCONN)
-        return self._end
+    def _message_flags(self) -> int:
+        return int(socket.MSG_TRUNC) if getattr(self._end, "truncated", False) else 0
 
     # --- the end ---------------------------------------------------------------------------------
 
     def shutdown(self, how: int) -> None:
         self._check_open()
-        end = self._end
-        if not isinstance(end, TcpEnd) or end.state != OPEN:
-            raise os_error(errno.ENOTCONN)
-        if how in (socket.SHUT_RD, socket.SHUT_RDWR):
-            end.eof_received = True
-            self._stir()
-        if how in (socket.SHUT_WR, socket.SHUT_RDWR):
-            end.shutdown_write()
+        end, file = self._end, self._file
+        if how not in (socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR):
+            raise os_error(errno.EINVAL)
+        reads, writes = how != socket.SHUT_WR, how != socket.SHUT_RD
+        if file.listener is not None:
+            if reads:
+                file.listener.close()
+                file.listener = None
+        elif isinstance(end, UnixDatagrams):
+            end.shut_read, end.shut_write = end.shut_read or reads, end.shut_write or writes
+        elif not isinstance(end, TcpEnd):
+            if end.remote is None:
+                raise os_error(errno.ENOTCONN)
+        elif not end.connected:
+            end.eof_received = end.eof_received or reads  # Linux takes note although it complains
+            if not isinstance(end, UnixEnd):
+                raise os_error(errno.ENOTCONN)
+        else:
+            end.eof_received = end.eof_received or reads
+            if writes:
+                end.shutdown_write()
+        file.stir()
 
     def close(self) -> None:
         self._closing = True
         if not self._closed and self._io_refs <= 0:
-            self._really_close()
+            self._real_close()
 
-    def _really_close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._descriptors.stir(self._fd)
-        self._descriptors.take_back(self._fd)
-        if self._listener is not None:
-            self._listener.close()
-        elif self._end is not None:
-            self._end.close()
-        if isinstance(self._end, TcpEnd) and self._bound and self._family in INTERNET:
-            self._host.stack.unbind(self._bound[1], self._end)
+    def _real_close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._descriptors.take_back(self._fd)
 
     def detach(self) -> int:
         fd = self.fileno()
         self._closed = True
         return fd
 
-    def dup(self) -> NoReturn:
-        raise os_error(errno.EOPNOTSUPP)
+    def dup(self) -> WorldSocket:
+        self._check_open()
+        fd = self._descriptors.give(self._file)
+        copy = WorldSocket(self._family, self._type, self._proto, fileno=fd, host=self._host)
+        copy.settimeout(self._timeout)
+        return copy
 
     def makefile(self, *args: Any, **kwargs: Any) -> Any:
         return socket.socket.makefile(self, *args, **kwargs)
@@ -528,9 +571,16 @@ class WorldSocket(socket.socket):
                 self._would_block(ready)
 
     def _would_block(self, ready: Callable[[], bool]) -> None:
-        if self._timeout == 0.0:
+        if self._timeout == 0.0 or (self._timeout is None and self._file.nonblocking):
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         self._wait_until(ready)
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
         self._host.block_until(ready, self._timeout)
+
+
+def _check_fits(view: memoryview, nbytes: int) -> None:
+    if nbytes < 0:
+        raise ValueError("negative buffersize in recv_into")
+    if nbytes > len(view):
+        raise ValueError("buffer too small for requested bytes")

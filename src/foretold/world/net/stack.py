@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from foretold.world.net.tcp import TcpEnd, os_error
+from foretold.world.net.tcp import S, TcpEnd, os_error
+from foretold.world.net.unixnames import UnixNames
 
 if TYPE_CHECKING:
     from foretold.kernel.kernel import Kernel
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 EPHEMERAL_FIRST, EPHEMERAL_LAST = 32_768, 60_999
 ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
+TIME_WAIT_NS = 60 * S
+"""How long a port stays taken by a connection that this side was the first to close."""
 
 
 class Listener:
@@ -35,6 +38,8 @@ class Listener:
         self.expected = 0
         """Handshakes that were answered and are not over."""
         self.on_change: Callable[[], object] | None = None
+        self.claim: Bound | None = None
+        """Its address, whose options the connections inherit."""
 
     @property
     def full(self) -> bool:
@@ -62,7 +67,6 @@ class Bound(NamedTuple):
     """A stream socket's claim to an address, whether it listens or not."""
 
     ip: str
-    owner: object
     reuse_port: bool
     reuse_address: bool
     only_six: bool
@@ -73,6 +77,10 @@ class Bound(NamedTuple):
             return self.ip == other.ip or {self.ip, other.ip} & set(ANY.values()) != set()
         six, four = (self, other) if ":" in self.ip else (other, self)
         return six.ip == "::" and not six.only_six and bool(four.ip)
+
+
+Owner = tuple[int, str]
+"""A stream socket by its number and side. (The object itself would be kept alive for a minute.)"""
 
 
 class Stack:
@@ -88,14 +96,15 @@ class Stack:
         self.waiting: list[Callable[[int], object]] = []
         """What others send to this host while it is dead."""
         self.listeners: dict[tuple[str, int], list[Listener]] = {}
-        self.unix_listeners: dict[str, Listener] = {}
-        self.unix_paths: set[str] = set()
-        """Paths that a socket is bound to, or was: the file stays until it is unlinked."""
+        self.unix_listeners: list[Listener] = []
+        self.unix = UnixNames(self)
         self.udp: dict[tuple[str, int], list[UdpEnd]] = {}
         self.ends: dict[int, TcpEnd] = {}
         """Connections, until both the program and the kernel are done with them."""
-        self.bound: dict[int, list[Bound]] = {}
-        """Stream sockets by their port."""
+        self.bound: dict[int, dict[Owner, Bound]] = {}
+        """Who has which port: stream sockets and their connections, also those in TIME_WAIT."""
+        self._lingering: dict[Owner, tuple[int, int]] = {}
+        """Connections in TIME_WAIT: their port, and until when; in this order."""
         self.boots = 0
         self._next_port = EPHEMERAL_FIRST
 
@@ -121,12 +130,16 @@ class Stack:
 
     def free_port(self, *, udp: bool = False) -> int:
         """An ephemeral port that nobody on this host uses."""
+        self._end_time_wait()
         used: Any = {port for _, port in self.udp} if udp else self.bound
         for _ in range(EPHEMERAL_LAST - EPHEMERAL_FIRST + 1):
             port = self._next_port
             self._next_port = port + 1 if port < EPHEMERAL_LAST else EPHEMERAL_FIRST
             if port not in used:
                 return port
+        for port in () if udp else range(EPHEMERAL_FIRST, EPHEMERAL_LAST + 1):
+            if all(owner in self._lingering for owner in self.bound[port]):
+                return port  # as tcp_tw_reuse lets Linux do
         raise os_error(errno.EADDRINUSE)
 
     def check_address(self, ip: str) -> None:
@@ -136,56 +149,85 @@ class Stack:
 
     def check_udp(self, ip: str, port: int, *, shared: bool) -> None:
         """EADDRINUSE as the kernel would say for datagrams."""
-        claim = Bound(ip, None, False, False, True)
+        claim = Bound(ip, False, False, True)
         for bound, bound_port in self.udp:
-            other = Bound(bound, None, False, False, True)
+            other = Bound(bound, False, False, True)
             if bound_port == port and not shared and claim.overlaps(other):
                 raise os_error(errno.EADDRINUSE)
 
-    def bind(self, port: int, claim: Bound) -> None:
+    def bind(self, end: TcpEnd, port: int, claim: Bound) -> None:
         """Give a stream socket its address, or EADDRINUSE."""
-        self._check_claim(port, claim)
-        self.bound.setdefault(port, []).append(claim)
+        self._end_time_wait()
+        for owner, other in self.bound.get(port, {}).items():
+            if not self._may_share(claim, other, port, owner in self._lingering):
+                raise os_error(errno.EADDRINUSE)
+        self.hold(end, port, claim)
 
-    def _check_claim(self, port: int, claim: Bound) -> None:
-        for other in self.bound.get(port, ()):
-            if other.owner is claim.owner or not claim.overlaps(other):
-                continue
-            if claim.reuse_port and other.reuse_port:
-                continue
-            if claim.reuse_address and other.reuse_address and not self._listens(other, port):
-                continue
-            raise os_error(errno.EADDRINUSE)
+    def _may_share(self, claim: Bound, other: Bound, port: int, lingers: bool) -> bool:
+        if not claim.overlaps(other) or (claim.reuse_port and other.reuse_port):
+            return True
+        both = claim.reuse_address and other.reuse_address
+        return both and (lingers or (other.ip, port) not in self.listeners)
 
-    def _listens(self, claim: Bound, port: int) -> bool:
-        return (claim.ip, port) in self.listeners
+    def hold(self, end: TcpEnd, port: int, claim: Bound) -> None:
+        """A socket or a connection has this port from now on."""
+        self.bound.setdefault(port, {})[end.number, end.side] = claim
+        end.port = port
 
-    def unbind(self, port: int, owner: object) -> None:
-        """The socket is closed: its address is free."""
-        left = [claim for claim in self.bound.get(port, ()) if claim.owner is not owner]
-        if left:
-            self.bound[port] = left
-        else:
+    def unbind(self, end: TcpEnd) -> None:
+        """The socket is closed, or the connection is over: its address is free."""
+        if end.port is not None:
+            self._forget((end.number, end.side), end.port)
+            end.port = None
+
+    def linger(self, end: TcpEnd) -> None:
+        """The connection is over for the program. In TIME_WAIT its port stays taken for a while."""
+        if end.port is None:
+            return
+        owner = (end.number, end.side)
+        self._lingering.pop(owner, None)
+        now_ns = max(self.now_ns(), self.network.wire.now_ns)
+        self._lingering[owner] = (end.port, now_ns + TIME_WAIT_NS)
+        self._end_time_wait()
+
+    def _end_time_wait(self) -> None:
+        now_ns = self.now_ns()
+        while self._lingering:
+            owner, (port, until_ns) = next(iter(self._lingering.items()))
+            if until_ns > now_ns:
+                return
+            self._forget(owner, port)
+
+    def _forget(self, owner: Owner, port: int) -> None:
+        self._lingering.pop(owner, None)
+        owners = self.bound.get(port, {})
+        owners.pop(owner, None)
+        if not owners:
             self.bound.pop(port, None)
 
     # --- listening -------------------------------------------------------------------------------
 
-    def listen(self, ip: str, port: int, backlog: int) -> Listener:
+    def listen(self, end: TcpEnd, ip: str, port: int, backlog: int) -> Listener:
         """Begin to listen. Several may share an address with SO_REUSEPORT."""
+        claim = self.bound[port][end.number, end.side]
+        for other_ip, other_port in self.listeners:
+            other = Bound(other_ip, True, False, claim.only_six)
+            if other_port == port and claim.overlaps(other) and not claim.reuse_port:
+                raise os_error(errno.EADDRINUSE)
         listener = Listener(self, (ip, port), backlog)
+        listener.claim = claim
         self.listeners.setdefault((ip, port), []).append(listener)
         self.network.listening_changed(self)
         return listener
 
-    def listen_unix(self, path: str, backlog: int) -> Listener:
+    def listen_unix(self, path: str | bytes, backlog: int) -> Listener:
         listener = Listener(self, path, backlog)
-        self.unix_listeners[path] = listener
+        self.unix_listeners.append(listener)
         return listener
 
     def forget_listener(self, listener: Listener) -> None:
-        if isinstance(listener.address, str):
-            if self.unix_listeners.get(listener.address) is listener:
-                del self.unix_listeners[listener.address]
+        if listener in self.unix_listeners:
+            self.unix_listeners.remove(listener)
             return
         sharing = self.listeners.get(listener.address, [])
         if listener in sharing:
@@ -212,12 +254,19 @@ class Stack:
         """The process has died: its kernel closes its sockets."""
         for listener in [x for group in self.listeners.values() for x in group]:
             listener.close()
-        for listener in list(self.unix_listeners.values()):
+        for listener in list(self.unix_listeners):
             listener.close()
         for end in list(self.ends.values()):
             end.close()
+        self.unix.process_died()
         self.udp.clear()
-        self.bound.clear()
+        self._close_ports()
+
+    def _close_ports(self) -> None:
+        """Only connections in TIME_WAIT keep theirs."""
+        for port, owners in list(self.bound.items()):
+            for owner in [owner for owner in owners if owner not in self._lingering]:
+                self._forget(owner, port)
 
     def lose_power(self) -> None:
         """The host is dead: no socket of it says another word."""
@@ -231,8 +280,10 @@ class Stack:
             end.vanish()
         self.listeners.clear()
         self.unix_listeners.clear()
+        self.unix.process_died()
         self.udp.clear()
         self.bound.clear()
+        self._lingering.clear()
         self.ends.clear()
 
     def regain_power(self, now_ns: int) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.tape import Stream
 from foretold.trace import encode
+from foretold.world.net.chunks import take
 from foretold.world.net.path import Path
 from foretold.world.net.wire import Timer
 
@@ -48,29 +49,6 @@ def os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def _take(chunks: deque[bytes | memoryview], size: int) -> bytes:
-    """The first bytes of a queue that is not empty, at most `size`. What is left of a chunk stays
-    as a view: copying it each time would make small reads of much data slow."""
-    first = chunks.popleft()
-    left = size - len(first)
-    if left < 0:
-        view = memoryview(first)
-        chunks.appendleft(view[size:])
-        return bytes(view[:size])
-    if not left or not chunks:
-        return bytes(first)
-    parts = [first]
-    while left and chunks:
-        chunk = chunks.popleft()
-        if len(chunk) > left:
-            view = memoryview(chunk)
-            chunks.appendleft(view[left:])
-            chunk = view[:left]
-        parts.append(chunk)
-        left -= len(chunk)
-    return b"".join(parts)
-
-
 Message = tuple[int, int, Callable[..., object], tuple[Any, ...]]
 """When it was first sent, its size, and what happens when it arrives."""
 
@@ -96,16 +74,23 @@ class TcpEnd:
         """Told whenever the socket may have become readable or writable."""
         self.received: deque[bytes | memoryview] = deque()
         self.received_bytes = 0
-        self.eof_received = False
+        self.eof_received = self.fin_received = False
         self.outgoing: deque[bytes | memoryview] = deque()
         """Accepted from the program, not yet on the wire."""
         self.outgoing_bytes = 0
         self.inflight_bytes = 0
         """On the wire or in the peer's receive buffer as far as this side knows."""
         self.fin_wanted = self.fin_sent = False
+        self.over = False
+        """Both sides have sent their FIN."""
+        self.port: int | None = None
+        """The port that this socket or connection holds on its host."""
         self.closed_by_program = False
         self.send_limit, self.receive_limit = network.buffer_limits
         self.keepalive_s: tuple[float, float, int] | None = None
+        self.user_timeout_ns = 0
+        """TCP_USER_TIMEOUT: how long to go on without an answer; 0 for as long as usual."""
+        self.failed_to_connect = False
         self._linger_s: int | None = None
         self._unacknowledged: deque[tuple[int, int]] = deque()
         self._unacknowledged_bytes = 0
@@ -143,6 +128,11 @@ class TcpEnd:
             return True
         self._want_room()
         return False
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a peer whose name can be told."""
+        return self.state == OPEN and not self.over
 
     def room(self) -> int:
         """How many bytes the send buffer takes now."""
@@ -182,7 +172,7 @@ class TcpEnd:
             return self._nothing_to_receive()
         if peek:
             return b"".join(self.received)[:size]
-        chunk = _take(self.received, size)
+        chunk = take(self.received, size)
         self.received_bytes -= len(chunk)
         self._opened_window(len(chunk))
         return chunk
@@ -245,6 +235,7 @@ class TcpEnd:
             else:
                 self.fin_wanted = True
                 self._transmit(self.stack.now_ns())
+                self._leave_port()
 
     def abort(self) -> None:
         """Reset the connection: the peer gets ECONNRESET."""
@@ -295,12 +286,28 @@ class TcpEnd:
             self._send_segment(segment, now_ns)
         if self.fin_wanted and not self.fin_sent:
             self.fin_sent = True
+            self._closed_first = not self.fin_received
             self._send(now_ns, HEADER_BYTES, peer.fin_arrives)
+            self._leave_port()
             if self.closed_by_program:
                 self.stack.ends.pop(id(self), None)
 
+    _closed_first = False
+
+    def _leave_port(self) -> None:
+        """Who closes first is left with TIME_WAIT, or with FIN_WAIT2 if the other never does."""
+        if not self.fin_sent:
+            return
+        if self.fin_received:
+            self.over = True
+            if not self._closed_first:
+                self.stack.unbind(self)
+                return
+        if self.over or self.closed_by_program:
+            self.stack.linger(self)
+
     def _cut_segment(self, size: int) -> bytes:
-        chunk = _take(self.outgoing, size)
+        chunk = take(self.outgoing, size)
         self.outgoing_bytes -= len(chunk)
         return chunk
 
@@ -386,7 +393,8 @@ class TcpEnd:
     def _expect_answer(self, since_ns: int) -> None:
         """Nothing comes back: one day the kernel gives up."""
         if self._give_up is None and self.state == OPEN:
-            self._give_up = self.network.wire.timer(since_ns + GIVE_UP_NS, self._gave_up)
+            limit_ns = self.user_timeout_ns or GIVE_UP_NS
+            self._give_up = self.network.wire.timer(since_ns + limit_ns, self._gave_up)
 
     def _try_again(self, now_ns: int) -> None:
         """The way is open: what was held goes at once, what was lost with its retransmission."""
@@ -487,7 +495,8 @@ class TcpEnd:
     def fin_arrives(self) -> None:
         if self.state != OPEN:
             return
-        self.eof_received = True
+        self.eof_received = self.fin_received = True
+        self._leave_port()
         self._note("end of stream", b"")
         self._changed()
 
@@ -498,7 +507,7 @@ class TcpEnd:
         if self.state == CONNECTING:
             self._fail(errno.ECONNREFUSED)
         else:  # in CLOSE_WAIT, Linux reports EPIPE instead
-            self._fail(errno.EPIPE if self.eof_received else errno.ECONNRESET)
+            self._fail(errno.EPIPE if self.fin_received else errno.ECONNRESET)
 
     def _refuse(self, sender: TcpEnd) -> None:
         """Data for a socket that is closed: Linux answers with a reset."""
@@ -508,6 +517,7 @@ class TcpEnd:
     def _fail(self, number: int) -> None:
         if self.state == DEAD:
             return
+        self.failed_to_connect = self.state == CONNECTING
         self._die()
         self.error = number
         self.was_reset = True
@@ -515,6 +525,8 @@ class TcpEnd:
 
     def _die(self) -> None:
         self.state = DEAD
+        if self.port is not None:
+            self.stack.unbind(self)
         self._called_off()
         self.outgoing.clear()
         self.outgoing_bytes = 0

@@ -131,14 +131,20 @@ class UdpEnd:
         )
         self._changed()
 
-    def receive(self, size: int) -> tuple[bytes, Any]:
+    truncated = False
+    """Whether the datagram received last was longer than its reader wanted."""
+
+    def receive(self, size: int, *, peek: bool = False) -> tuple[bytes, Any]:
         if self.error:
             number, self.error = self.error, 0
             raise os_error(number)
         if not self.received:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        data, source = self.received.popleft()
-        self.received_bytes -= len(data) + PER_DATAGRAM_BYTES
+        data, source = self.received[0]
+        self.truncated = len(data) > size
+        if not peek:
+            self.received.popleft()
+            self.received_bytes -= len(data) + PER_DATAGRAM_BYTES
         return data[:size], source
 
     def close(self) -> None:
