@@ -69,6 +69,27 @@ async def dual_stack() -> Any:
     return seen
 
 
+async def both_families() -> Any:
+    """`::` alone and 0.0.0.0 share a port, whichever listens first: asyncio keeps them in a set."""
+    seen = []
+    for families in (("0.0.0.0", "::"), ("::", "0.0.0.0")):
+        listeners: list[socket.socket] = []
+        port = 0
+        for ip in families:
+            listener = socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET)
+            if ":" in ip:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind((ip, port))
+            port = listener.getsockname()[1]
+            listeners.append(listener)
+        for listener in listeners:
+            listener.listen()
+            seen.append(listener.getsockname()[0])
+        for listener in listeners:
+            listener.close()
+    return seen
+
+
 async def list_of_hosts() -> Any:
     """One server on several addresses has a socket for each; all ports are given by the kernel."""
     server = await asyncio.start_server(_answer, ["127.0.0.1", "127.0.0.2", "::1"], 0)

@@ -210,9 +210,11 @@ class Stack:
     def listen(self, end: TcpEnd, ip: str, port: int, backlog: int) -> Listener:
         """Begin to listen. Several may share an address with SO_REUSEPORT."""
         claim = self.bound[port][end.number, end.side]
-        for other_ip, other_port in self.listeners:
-            other = Bound(other_ip, True, False, claim.only_six)
-            if other_port == port and claim.overlaps(other) and not claim.reuse_port:
+        for sharing in self.listeners.values():
+            other = sharing[0].claim
+            if sharing[0].address[1] != port or claim.reuse_port or other is None:
+                continue
+            if claim.overlaps(other):
                 raise os_error(errno.EADDRINUSE)
         listener = Listener(self, (ip, port), backlog)
         listener.claim = claim
