@@ -265,9 +265,16 @@ class Network:
         return self.stacks[name]
 
     def _between(self, between: tuple[HostName, HostName] | None) -> Iterator[Path]:
-        """The paths meant, and for all of them also what later ones will be like."""
+        """The paths meant, and for all of them also what later ones will be like.
+
+        All: those between hosts. A computer's loopback is no network, unless it is the only one: a
+        program whose client and server share the one host would ask for something and get nothing.
+        """
         if between is None:
             yield self._default
+            if len(self.stacks) == 1:
+                (alone,) = self.stacks.values()
+                yield self.path(alone, alone)
             for key, path in self._paths.items():
                 if key[0] != key[1]:
                     yield path
@@ -292,8 +299,8 @@ class Network:
         high_s: float | None = None,
         between: tuple[HostName, HostName] | None = None,
     ) -> None:
-        """How long messages take; for all paths between hosts, or for one pair. With one number
-        all take equally long."""
+        """How long messages take: between all hosts (on the loopback too, as long as there is only
+        one host), or for one pair. With one number all take equally long."""
         high_s = low_s if high_s is None else high_s
         check_number("latency's low_s", low_s, above=0)
         check_number("latency's high_s", high_s, at_least=low_s)
