@@ -34,6 +34,9 @@ SYN_GIVE_UP_NS = 127 * S
 """tcp_syn_retries = 6: 1 + 2 + 4 + 8 + 16 + 32 + 64 seconds."""
 SEGMENT_BYTES = (65_483, 1_448, 16_384, 4_096, 536)
 """The largest segment of a connection, drawn for each: with offload, over Ethernet, odd ones."""
+BULK_BYTES, BULK_SEGMENT_BYTES = 65_536, 16_384
+"""With so much to send, segments travel and are read in bundles at least this large, as the offload
+of Linux makes them (TSO, GRO). It also keeps large transfers cheap to simulate."""
 BURST_BYTES = 65_536
 """Segments that follow each other closely take equally long, up to so many bytes."""
 HEADER_BYTES = 66
@@ -104,7 +107,7 @@ class TcpEnd:
         self._early: dict[int, Message] = {}
         """What has arrived before something that was lost."""
         self._last_heard_ns = 0
-        self._segment_bytes = SEGMENT_BYTES[0]
+        self._segment_bytes = self._bulk_bytes = SEGMENT_BYTES[0]
         self._stream: Stream | None = None
         self._out: Path | None = None
         """The path to the peer, from the moment at which the peer is known."""
@@ -271,6 +274,7 @@ class TcpEnd:
         self.state = OPEN
         self._last_heard_ns = now_ns
         self._segment_bytes = self.choices().pick(SEGMENT_BYTES, "largest segment")
+        self._bulk_bytes = max(self._segment_bytes, BULK_SEGMENT_BYTES)
         self._arm_keepalive(now_ns)
         self._changed()
 
@@ -281,7 +285,8 @@ class TcpEnd:
             window = peer.receive_limit - self.inflight_bytes
             if window <= 0:
                 return
-            segment = self._cut_segment(min(window, self._segment_bytes))
+            size = self._segment_bytes if self.outgoing_bytes < BULK_BYTES else self._bulk_bytes
+            segment = self._cut_segment(min(window, size))
             self.inflight_bytes += len(segment)
             self._send_segment(segment, now_ns)
         if self.fin_wanted and not self.fin_sent:
