@@ -83,11 +83,6 @@ TABLE = {
         test_base_events.BaseLoopSockSendfileTests.test__sock_sendfile_native_failure
         test_base_events.BaseLoopSockSendfileTests.test_sock_sendfile_no_fallback
     """,
-    "writes a file: a world has no disk yet": """
-        test_sendfile.SelectEventLoopTests.test_sock_sendfile_zero_size
-        test_unix_events.*UnixSocketTests.test_create_unix_server_existing_path_nonsock
-        test_unix_events.*UnixSocketTests.test_create_unix_server_path_stream_bittype 3.11
-    """,
     "starts threads: they arrive in a later version": """
         test_futures.*FutureTests.test_wrap_future
         test_futures.*.test_wrap_future_use_global_loop

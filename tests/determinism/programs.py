@@ -2,8 +2,9 @@
 
 Each returns plain data that would differ if anything but the tape decided something: the order in
 which tasks went on, the order of a set, a clock, a generated name. Here are those about tasks and
-what keeps them apart; `values.py` has those about generators, clocks and randomness. `FREE` names
-the ones in which the order of steps shows in the result, so that other seeds give other results.
+what keeps them apart; `values.py` has those about generators, clocks and randomness, `files.py`
+those about the disk. `FREE` names the ones in which the order of steps shows in the result, so that
+other seeds give other results.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from tests.determinism import values  # noqa: F401  # enters its programs
+from tests.determinism import files, values  # noqa: F401  # they enter their programs
 from tests.determinism.registry import FREE, PLANTED, PROGRAMS, Program, free, nap, pace, program
 
 __all__ = ["FREE", "PLANTED", "PROGRAMS", "Program"]

@@ -26,7 +26,7 @@ NETWORK = (
     "dns_missing",
     "dns_slow",
 )
-HOSTS = ("kill", "pause", "clock_skew")
+HOSTS = ("kill", "pause", "clock_skew", "crash")
 PORT = 80
 
 

@@ -5,7 +5,8 @@ not be replayed. Each way out is stopped at the builtin itself, whatever name le
 error says which call it was, why it cannot be replayed, and what to write instead.
 
 Stopped: threads, processes, signals, waiting on descriptors, sockets and name look-ups, files
-outside the readable set, changes to the file system, the keyboard, setting the system's clock.
+outside the readable set, changes to the file system, the keyboard, setting the system's clock. (A
+computer with a disk of its own answers for files before they come here: file_patches.py.)
 
 Not stopped: reading what belongs to the program as it stands on disk (modules, sources for
 tracebacks, time zones, certificates); descriptors opened before the run, so that logging and

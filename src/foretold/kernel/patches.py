@@ -32,6 +32,7 @@ from foretold.kernel import (
     counters,
     entropy_patches,
     fence,
+    file_patches,
     generators,
     hashes,
     machine_patches,
@@ -58,8 +59,9 @@ class Patches:
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            for module in (clock_patches, entropy_patches, machine_patches, fence, asking):
+            for module in (clock_patches, entropy_patches, machine_patches):
                 self._changes.apply(*module.CHANGES)
+            self._changes.apply(*file_patches.ALL_CHANGES)
             try:
                 self._adopt_ssl()
                 hashes.install()
@@ -154,6 +156,7 @@ class Patches:
         entropy_patches.begin_run(computer)
         counters.begin_run()
         fence.begin_run()
+        file_patches.begin_run(computer)
         self._computer = running[get_ident()] = computer
 
     def deactivate(self) -> None:
@@ -161,6 +164,7 @@ class Patches:
         if self._computer is not None:
             self._computer = None
             running.clear()
+            file_patches.end_run()
             fence.end_run()
             counters.end_run()
             entropy_patches.end_run()

@@ -269,21 +269,28 @@ def _set_hash_of_builtins(method: Callable[..., int], slot: int) -> None:
     _api.PyType_Modified(BuiltinFunctionType)
 
 
-def _keep_hash(function: Callable[..., Any]) -> None:
+def _keep_hash(function: Callable[..., Any], value: int) -> bool:
+    """Let the function keep its hash; False if it does already, because of a swap below."""
+    if id(function) in _hashes:
+        return False
     if not _hashes:
         _set_hash_of_builtins(_hash_of_builtin, _PYTHON_HASH_SLOT)
-    _hashes[id(function)] = hash(function)
+    _hashes[id(function)] = value
+    return True
 
 
 def _release_hash(function: Callable[..., Any]) -> None:
-    if is_swapped(function):
-        return  # by another swap, below the one that was undone
     del _hashes[id(function)]
     if not _hashes:
         _set_hash_of_builtins(_real_hash, _REAL_HASH_SLOT)
 
 
 # --- functions -------------------------------------------------------------------------------
+
+_Words: Final = ctypes.c_uint64 * (ctypes.sizeof(_Function) // ctypes.sizeof(ctypes.c_uint64))
+_M_ML: Final = _Function.m_ml.offset // ctypes.sizeof(ctypes.c_uint64)
+_M_SELF: Final = _Function.m_self.offset // ctypes.sizeof(ctypes.c_uint64)
+_VECTORCALL: Final = _Function.vectorcall.offset // ctypes.sizeof(ctypes.c_uint64)
 
 
 class Swap:
@@ -292,31 +299,41 @@ class Swap:
     Swaps of one builtin may be stacked; they are undone in reverse order.
     """
 
-    __slots__ = ("_after", "_before", "_stand_in", "_view", "function", "replacement")
+    __slots__ = (
+        "_after", "_before", "_hash", "_keeps_hash", "_stand_in", "_words", "function",
+        "replacement",
+    )  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
         _check_swappable(function)
         self.function = function
         self.replacement = replacement
-        self._view = _view(function)
-        self._before: tuple[int | None, ...] | None = None
+        self._hash = hash(function)
+        self._keeps_hash = False
+        self._before: tuple[int, ...] | None = None
+        # As plain numbers: a run alone makes and undoes more than a hundred swaps, and the fields
+        # of a ctypes structure take thrice as long.
+        self._words = memoryview(_Words.from_address(id(function))).cast("B").cast("Q")
         # A static method costs less than a method here: no first argument has to be put in front.
         kind = type(StandIn.__name__, (StandIn,), {"__call__": staticmethod(replacement)})
         self._stand_in = kind(function.__module__ or function.__name__)
-        self._after = (_definition_like(self._view.m_ml), id(self._stand_in), _ENTRY_POINT)
+        definition = _definition_like(self._words[_M_ML])
+        self._after = (definition, id(self._stand_in), _ENTRY_POINT)
 
-    def _fields(self) -> tuple[int | None, ...]:
-        return self._view.m_ml, self._view.m_self, self._view.vectorcall
+    def _fields(self) -> tuple[int, ...]:
+        words = self._words
+        return words[_M_ML], words[_M_SELF], words[_VECTORCALL]
 
-    def _write(self, fields: tuple[int | None, ...]) -> None:
+    def _write(self, fields: tuple[int, ...]) -> None:
+        words = self._words
         # One line without a call: no other thread, signal or trace function can come in between.
-        self._view.m_ml, self._view.m_self, self._view.vectorcall = fields
+        words[_M_ML], words[_M_SELF], words[_VECTORCALL] = fields
 
     def apply(self) -> None:
         if self._before is not None:
             raise ForetoldError(f"{self.function!r} is already swapped by this very swap.")
         before = self._fields()
-        _keep_hash(self.function)
+        self._keeps_hash = _keep_hash(self.function, self._hash)
         # The function owns what m_self points to; the garbage collector counts on it.
         _api.Py_IncRef(self._stand_in)
         self._write(self._after)
@@ -331,7 +348,8 @@ class Swap:
             )
         self._write(self._before)
         self._before = None
-        _release_hash(self.function)
+        if self._keeps_hash:
+            _release_hash(self.function)
         _api.Py_DecRef(self._stand_in)
 
 

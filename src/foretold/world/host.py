@@ -15,6 +15,7 @@ from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.kernel import Kernel
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
+from foretold.world.disk.disk import Disk
 from foretold.world.ending import GRACE_S, Ending, begin_ending, one_has_ended
 from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
@@ -57,6 +58,7 @@ class Host:
         self._buried: list[asyncio.Task[Any]] = []
         """Tasks of dead processes. If they were collected now, their `finally` would run."""
         self._choices: Stream | None = None
+        self._disk: Disk | None = None
         self._answers = answers_of(self)
 
     def __repr__(self) -> str:
@@ -66,6 +68,18 @@ class Host:
     def ip(self) -> str:
         """The host's IPv4 address."""
         return self.stack.ipv4
+
+    @property
+    def disk(self) -> Disk:
+        """The host's disk; it is made when it is first used."""
+        if self._disk is None:
+            self._disk = Disk(self)
+        return self._disk
+
+    @property
+    def has_disk(self) -> bool:
+        """Whether anything on this host has used a file yet."""
+        return self._disk is not None
 
     def network_choices(self) -> Stream:
         """Choices of this host's kernel about what arrives first."""
@@ -176,6 +190,8 @@ class Host:
         self.world.note_fault(f"crash {self.name}")
         self._bury()
         self.stack.lose_power()
+        if self._disk is not None:
+            self._disk.lose_power()
 
     def restart(self, main: Any = None) -> HostTask:
         """Start again after `kill`, `crash` or `stop`, with the same main or another."""
@@ -191,12 +207,17 @@ class Host:
         return self.start(program)
 
     def _begin_process(self) -> None:
+        self._end_files()
         self.signals.clear()
         self.modules.forget()
         self.descriptors = Descriptors()
         self.loop = HostLoop(self)
         self.loops = [self.loop]
         self.mains = []
+
+    def _end_files(self) -> None:
+        if self._disk is not None:
+            self._disk.end_process()
 
     def pause(self) -> None:
         """Stand still, as under SIGSTOP; its kernel goes on."""
@@ -210,6 +231,7 @@ class Host:
     def _bury(self) -> None:
         """What the process was doing is kept, unseen, until the run is over."""
         self.world.keep_dead(self)
+        self._end_files()
         if self.kernel.scheduler is not None:
             self.kernel.scheduler.drain()
         for loop in self.loops:

@@ -7,23 +7,33 @@
 One kind of fault per file; `nemesis.py` decides when which of them strikes, and keeps all of them
 inside a budget. Never: a fault that does not end, bytes that change on the way, a name that leads
 to the wrong host, anything inside `async with world.calm()` or after `await world.heal()`.
+(What a silent fault of a disk has changed stays changed.)
 """
 
 from __future__ import annotations
 
+from foretold.world.faults.bit_rot import BIT_ROT
 from foretold.world.faults.clock_skew import CLOCK_SKEW
 from foretold.world.faults.clog import CLOG
+from foretold.world.faults.crash import CRASH
+from foretold.world.faults.disk_full import DISK_FULL
+from foretold.world.faults.disk_slow import DISK_SLOW
+from foretold.world.faults.disk_stall import DISK_STALL
 from foretold.world.faults.dns_missing import DNS_MISSING
 from foretold.world.faults.dns_slow import DNS_SLOW
 from foretold.world.faults.faultset import FaultSet, fault_kinds, faults_text
 from foretold.world.faults.hold import HOLD
+from foretold.world.faults.io_error import IO_ERROR
 from foretold.world.faults.kill import KILL
 from foretold.world.faults.latency import LATENCY
 from foretold.world.faults.loss import LOSS
+from foretold.world.faults.lost_fsync import LOST_FSYNC
+from foretold.world.faults.misdirected_write import MISDIRECTED_WRITE
 from foretold.world.faults.one_way import ONE_WAY
 from foretold.world.faults.partition import PARTITION
 from foretold.world.faults.pause import PAUSE
 from foretold.world.faults.reset import RESET
+from foretold.world.faults.short_write import SHORT_WRITE
 from foretold.world.faults.slow import SLOW
 from foretold.world.faults.swizzle import SWIZZLE
 
@@ -42,8 +52,32 @@ network = FaultSet.of(
 )
 """What happens between hosts."""
 
-hosts = FaultSet.of(KILL, PAUSE, CLOCK_SKEW)
+hosts = FaultSet.of(KILL, PAUSE, CLOCK_SKEW, CRASH)
 """What happens to hosts other than the test's own. Only a program that is made to be killed
 survives these: they are in a run if they are asked for, and never part of another set."""
 
-__all__ = ["FaultSet", "fault_kinds", "faults_text", "hosts", "network"]
+disk = FaultSet.of(
+    IO_ERROR,
+    DISK_FULL,
+    SHORT_WRITE,
+    DISK_SLOW,
+    DISK_STALL,
+    BIT_ROT,
+    MISDIRECTED_WRITE,
+    LOST_FSYNC,
+)
+"""What a disk does. The last three are silent: only programs with checksums or replicas survive
+them, so take `disk_errors` for the others."""
+
+disk_errors = disk.without("bit_rot", "misdirected_write", "lost_fsync")
+"""What a disk does and says so: every program has to cope with these."""
+
+__all__ = [
+    "FaultSet",
+    "disk",
+    "disk_errors",
+    "fault_kinds",
+    "faults_text",
+    "hosts",
+    "network",
+]

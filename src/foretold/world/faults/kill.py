@@ -20,10 +20,11 @@ class Kill(OnHost):
 
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
         host.kill()
-        return partial(_restart, ground, host)
+        return partial(restart, ground, host)
 
 
-def _restart(ground: Ground, host: Any) -> None:
+def restart(ground: Ground, host: Any) -> None:
+    """Start a host again that was killed or has crashed, unless the run is over."""
     if not ground.is_over:
         ground.wake(host)
         host.restart()

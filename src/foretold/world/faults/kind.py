@@ -81,3 +81,28 @@ class OnHost(Kind):
                 undo()
         finally:
             ground.give_back("host", host.name)
+
+
+class OnDisk(Kind):
+    """A fault of one host's disk; the test's own host has one as well, if it uses files."""
+
+    touches: str
+    """Which property of the disk it changes: two faults never change the same one at once."""
+
+    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+        """Do it; the answer undoes it."""
+        raise NotImplementedError
+
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        host = ground.take_disk(self.touches, choices)
+        if host is None:
+            return
+        try:
+            lasts_s = choices.pick(LASTS_S, "lasts")
+            undo = self.begin(ground, host, choices)
+            try:
+                yield lasts_s
+            finally:
+                undo()
+        finally:
+            ground.give_back(self.touches, host.name)

@@ -119,6 +119,19 @@ class Ground:
         self.wake(host)
         return host
 
+    def take_disk(self, what: str, choices: Stream) -> Any:
+        """A host that uses files and whose disk has no trouble of this sort; or None."""
+        free = [
+            host
+            for host in self.world.hosts.values()
+            if host.has_disk and (what, host.name) not in self.taken
+        ]
+        if not free:
+            return None
+        host = choices.pick(free, "disk of")
+        self.taken.add((what, host.name))
+        return host
+
     def give_back(self, what: str, taken: Any) -> None:
         self.taken.discard((what, taken))
 

@@ -68,6 +68,7 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         raise_signal(number)
 
     return {
+        "files": lambda *call: host.disk.call(*call),  # no disk is made before the first call
         "signal.raise_signal": raise_signal,
         "os.kill": kill,
         "os.uname": lambda: os.uname_result((*_MACHINE[:1], host.name, *_MACHINE[1:])),

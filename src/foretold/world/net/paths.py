@@ -1,4 +1,4 @@
-"""What `os` says about the files of unix sockets, which are all the files that a host has.
+"""What `os` says about the files of unix sockets, which lie beside the host's disk.
 
 Each answer returns NotImplemented for a path that is none of them: then the real call goes on, as
 far as the fence lets it.

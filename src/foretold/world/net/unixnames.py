@@ -1,7 +1,7 @@
 """The names of unix sockets: files of their host, and abstract ones.
 
-A host has no disk yet: these files are all that it has, and the only ones that `os.stat`,
-`os.unlink` and their like find in a run.
+They are not on the host's disk (no directory lists them, no crash takes them); `os.stat`,
+`os.unlink` and their like ask here for what they do not find there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class UnixNames:
         if data[:1] in (b"", b"\0"):
             return self._bind_abstract(owner, data)
         path = key_of(data)
-        if path in self.files:
+        if path in self.files or os.path.lexists(path):  # a socket's, or any other on the disk
             raise os_error(errno.EADDRINUSE)
         self._inodes += 1
         self.files[path] = NamedFile(owner, self._inodes, self._stack.kernel.clock.read_wall_ns())

@@ -1,0 +1,10 @@
+"""Errors as the kernel gives them: a number and its text. Who was called adds the path."""
+
+from __future__ import annotations
+
+import os
+
+
+def failure(number: int) -> OSError:
+    """The exception that Python makes of an error number."""
+    return OSError(number, os.strerror(number))

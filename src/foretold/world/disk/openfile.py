@@ -1,0 +1,183 @@
+"""What a descriptor stands for: an open file, with a position, flags and an advisory lock.
+
+Descriptors that were duplicated share one (`os.dup`); two `open` of one path give two.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+from typing import TYPE_CHECKING
+
+from foretold.world.disk.errors import failure
+from foretold.world.disk.nodes import Device, Directory, File, Node
+
+if TYPE_CHECKING:
+    from foretold.world.disk.filesystem import FileSystem
+
+OFFSET_MAX = (1 << 63) - 1
+FILE_SIZE_MAX = (1 << 44) - 4_096
+"""ext4's, with blocks of 4 KiB."""
+
+
+class OpenFile:
+    """An open file description."""
+
+    __slots__ = ("fds", "flags", "fs", "lock", "node", "offset", "path", "refs")
+
+    def __init__(self, fs: FileSystem, node: Node, flags: int, path: str) -> None:
+        self.fs = fs
+        self.node = node
+        self.flags = flags
+        self.path = path
+        self.offset = 0
+        self.fds: list[int] = []
+        """For the table of descriptors."""
+        self.refs = 0
+        self.lock = fcntl.LOCK_UN
+        if isinstance(node, File):
+            node.opens += 1
+
+    @property
+    def readable_by_flags(self) -> bool:
+        return self.flags & os.O_ACCMODE != os.O_WRONLY
+
+    @property
+    def writable_by_flags(self) -> bool:
+        return self.flags & os.O_ACCMODE != os.O_RDONLY
+
+    def readable(self) -> bool:
+        """To a selector a file is always ready."""
+        return True
+
+    writable = readable
+
+    def events(self) -> int:
+        """What `poll` reports of a file."""
+        return select.POLLIN | select.POLLOUT
+
+    def released(self) -> None:
+        """The table has no number for it any more; `refs` has counted that."""
+
+    def close(self) -> None:
+        """The last descriptor is gone."""
+        self.unlock()
+        if isinstance(self.node, File):
+            self.node.opens -= 1
+            self.node.forget_if_unused()
+
+    # --- bytes -----------------------------------------------------------------------------------
+
+    def read(self, n: int) -> bytes:
+        data = self.pread(n, self.offset)
+        self.offset += len(data)
+        return data
+
+    def pread(self, n: int, offset: int) -> bytes:
+        if not self.readable_by_flags:
+            raise failure(errno.EBADF)
+        if n < 0 or offset < 0:
+            raise failure(errno.EINVAL)
+        node = self.node
+        if isinstance(node, Directory):
+            raise failure(errno.EISDIR)
+        if isinstance(node, Device):
+            return node.read(n)
+        file = self._file()
+        self.fs.before("read", file)
+        data = file.content.read(offset, n)
+        if file.atime_ns <= file.mtime_ns:  # relatime, as Linux mounts by default
+            file.atime_ns = max(self.fs.now_ns(), file.atime_ns)
+        return data
+
+    def write(self, data: bytes | memoryview) -> int:
+        if self.flags & os.O_APPEND and isinstance(self.node, File):
+            self.offset = self.node.content.size
+        n = self.pwrite(data, self.offset)
+        self.offset += n
+        return n
+
+    def pwrite(self, data: bytes | memoryview, offset: int) -> int:
+        if not self.writable_by_flags:
+            raise failure(errno.EBADF)
+        if offset < 0:
+            raise failure(errno.EINVAL)
+        if isinstance(self.node, Device):
+            return self.node.write(len(data))
+        file = self._file()
+        if self.flags & os.O_APPEND:
+            offset = file.content.size  # Linux appends whatever the offset says
+        if offset + len(data) > FILE_SIZE_MAX:
+            raise failure(errno.EFBIG)
+        if not len(data):
+            return 0
+        file, offset, data = self.fs.before_write(file, offset, data)
+        n = file.content.write(offset, data)
+        if not n:
+            raise failure(errno.ENOSPC)
+        self._changed()
+        if self.flags & (os.O_SYNC | os.O_DSYNC):
+            self.sync()
+        return n
+
+    def seek(self, offset: int, whence: int) -> int:
+        node = self.node
+        size = node.size if isinstance(node, File) else 0
+        if whence in (os.SEEK_DATA, os.SEEK_HOLE) and isinstance(node, File):
+            hole = whence == os.SEEK_HOLE
+            found = node.content.next_data(offset, hole=hole) if offset >= 0 else None
+            if found is None:
+                raise failure(errno.ENXIO)
+            position = found
+        elif whence in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
+            base = {os.SEEK_SET: 0, os.SEEK_CUR: self.offset, os.SEEK_END: size}[whence]
+            position = base + offset
+        else:
+            raise failure(errno.EINVAL)
+        if not 0 <= position <= OFFSET_MAX:
+            raise failure(errno.EINVAL)
+        self.offset = position
+        return position
+
+    def truncate(self, size: int) -> None:
+        if not self.writable_by_flags or not isinstance(self.node, File):
+            raise failure(errno.EINVAL)
+        self.fs.truncate_node(self.node, size)
+
+    def sync(self) -> None:
+        """`fsync`: of a file its content, of a directory its names. Nothing else."""
+        self.fs.sync_node(self.node)
+
+    def _file(self) -> File:
+        if not isinstance(self.node, File):
+            raise failure(errno.EISDIR if isinstance(self.node, Directory) else errno.EINVAL)
+        return self.node
+
+    def _changed(self) -> None:
+        self.node.mtime_ns = self.node.ctime_ns = self.fs.now_ns()
+
+    # --- advisory locks --------------------------------------------------------------------------
+
+    def can_lock(self, kind: int) -> bool:
+        """Whether a lock of that kind (LOCK_SH, LOCK_EX) would be granted now."""
+        if not isinstance(self.node, File):
+            return True
+        others = [each for each in self.node.locked_by if each is not self]
+        if kind == fcntl.LOCK_EX:
+            return not others
+        return all(each.lock == fcntl.LOCK_SH for each in others)
+
+    def take_lock(self, kind: int) -> None:
+        """Take it, in the place of the one that is held."""
+        self.unlock()
+        self.lock = kind
+        if isinstance(self.node, File):
+            self.node.locked_by.append(self)
+
+    def unlock(self) -> None:
+        if self.lock != fcntl.LOCK_UN:
+            self.lock = fcntl.LOCK_UN
+            if isinstance(self.node, File):
+                self.node.locked_by.remove(self)

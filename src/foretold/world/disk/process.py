@@ -1,0 +1,212 @@
+"""The file side of one process on a host: its descriptors, working directory and umask.
+
+It dies with the process. What was written by it stays on the disk; what it still had in Python's
+buffers is gone, so a dead process accepts writes and does nothing with them: they are the last
+flushes of buffers that are collected some time later.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from foretold.kernel.file_patches import ELSEWHERE, RealPath
+from foretold.world.disk.errors import failure
+from foretold.world.disk.filesystem import FileSystem
+from foretold.world.disk.lower import LowerFile, RealFiles
+from foretold.world.disk.nodes import Directory, Node
+from foretold.world.disk.openfile import OpenFile
+from foretold.world.disk.walk import NullInPath
+from foretold.world.net.descriptors import FIRST
+
+if TYPE_CHECKING:
+    from foretold.world.disk.mapping import DiskMap
+    from foretold.world.host import Host
+
+FSYNC_STEPS: Final = 50
+"""How many steps' time a sync takes on a healthy disk."""
+READ_WHY: Final = (
+    "The real machine has it, the simulated disk has not: another machine may have something else."
+)
+
+
+class Elsewhere(Exception):
+    """The call is about a descriptor or a file of the real world."""
+
+
+class Process:
+    """What the calls of one process share."""
+
+    def __init__(self, host: Host, fs: FileSystem, real: RealFiles) -> None:
+        self.host = host
+        self.fs = fs
+        self.real = real
+        self.files: dict[int, OpenFile] = {}
+        """What its descriptors stand for; the numbers themselves are the host's to give."""
+        self.maps: list[DiskMap] = []
+        """Files that it has mapped into its memory."""
+        self.descriptors = host.descriptors
+        self.dead = False
+        self.umask_bits = 0o022
+        self.cwd = fs.directory(real.working_directory, fs.root)
+
+    def die(self) -> None:
+        """Its files are closed. Somebody may still hold one, in a global name perhaps: that keeps
+        neither the host nor its world alive."""
+        self.settle_maps()  # the kernel has seen each change of a shared mapping
+        self.dead = True
+        for opened in {id(each): each for each in self.files.values()}.values():
+            opened.close()
+        self.files.clear()
+        self.maps.clear()
+        del self.host, self.fs, self.real, self.cwd, self.descriptors
+
+    def call(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
+        """Answer a call of the standard library."""
+        try:
+            return getattr(self, name)(*args, **names)
+        except Elsewhere:
+            return ELSEWHERE
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                found = self._ask_others(name, args, names)
+                if found is not NotImplemented:
+                    return found
+            if error.filename is None:
+                self._name_files(error, name, args, names)
+            raise
+        except NullInPath:
+            if name == "io_open" or sys.version_info < (3, 13):
+                raise ValueError("embedded null byte") from None
+            raise ValueError(f"{name}: embedded null character in path") from None
+
+    def _ask_others(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
+        """What is no file may be something else that has a path on this host."""
+        answer = self.host.answer(f"os.{name}")
+        return NotImplemented if answer is None else answer(*args, **names)
+
+    def _name_files(
+        self, error: OSError, name: str, args: tuple[Any, ...], names: dict[str, Any]
+    ) -> None:
+        if name in _ONE_PATH and (args or "path" in names):
+            error.filename = _named(args[0] if args else names["path"])
+        elif name in _TWO_PATHS:
+            both = (*args, *(names[key] for key in ("src", "dst") if key in names))[:2]
+            error.filename, error.filename2 = map(_named, both)
+
+    # --- from what a program says to what it means -----------------------------------------------
+
+    def base(self, dir_fd: int | None) -> Directory:
+        """Where a relative path begins."""
+        if dir_fd is None:
+            return self.cwd
+        node = self.opened(dir_fd).node
+        if not isinstance(node, Directory):
+            raise failure(errno.ENOTDIR)
+        return node
+
+    def opened(self, fd: int) -> OpenFile:
+        """What a descriptor stands for. Real ones and sockets are not ours."""
+        if not isinstance(fd, int):
+            raise TypeError(f"an integer is required (got type {type(fd).__name__})")
+        found = self.files.get(fd)
+        if found is None:
+            if fd >= FIRST and self.descriptors.file(fd) is None:
+                raise failure(errno.EBADF)
+            raise Elsewhere
+        if self.maps:
+            self.settle_maps()
+        return found
+
+    def settle_maps(self) -> None:
+        """What was changed in mappings is in their files."""
+        for each in self.maps:
+            each.give()
+
+    def refresh_maps(self) -> None:
+        """What was written to files is in their mappings."""
+        for each in self.maps:
+            each.take()
+
+    def give(self, opened: OpenFile) -> int:
+        """A descriptor for an open file."""
+        opened.refs += 1
+        fd = self.descriptors.give(opened)  # type: ignore[arg-type]  # has all that the table asks for
+        self.files[fd] = opened
+        return fd
+
+    def node_at(self, path: Any, dir_fd: int | None, *, follow: bool = True) -> Node:
+        """What a path or a descriptor leads to, to be looked at."""
+        if isinstance(path, int):
+            return self.opened(path).node
+        return self.fs.node(text(path), self.base(dir_fd), follow=follow)
+
+    def own_node_at(self, path: Any, dir_fd: int | None = None, *, follow: bool = True) -> Node:
+        """What a path or a descriptor leads to, to be changed."""
+        if isinstance(path, int):
+            return self.opened(path).node
+        return self.fs.own(text(path), self.base(dir_fd), follow=follow)
+
+    def absolute(self, path: Any, dir_fd: int | None = None) -> str:
+        """The path as the real machine would name it; only by its text."""
+        return os.path.normpath(os.path.join(self.base(dir_fd).path, text(path)))
+
+    def missing(self, call: str, path: Any, dir_fd: int | None, error: OSError) -> RealPath:
+        """Something that is to be read is not on this disk. If it is a source, it is read from the
+        real one; if the real machine has it, a word is due."""
+        if error.errno != errno.ENOENT:
+            raise error
+        where = self.absolute(path, dir_fd)
+        if self.real.is_source(where) and not self._was_removed(where):
+            return RealPath(where)
+        if self.real.is_missed(where):
+            host = self.host
+            named = "home" if host is host.world.home else f"host({host.name!r})"
+            instead = f"world.{named}.disk.write({where!r}, b'…')  # put it on the simulated disk"
+            host.escaped(f"{call}({where!r})", READ_WHY, instead)
+        raise error
+
+    def _was_removed(self, path: str) -> bool:
+        try:
+            found = self.fs.find(path, self.fs.root)
+        except OSError:
+            return False
+        return found.name in found.parent.hidden
+
+    # --- what it costs ---------------------------------------------------------------------------
+
+    def passes(self, call: str, n: int = 0) -> None:
+        """A call takes its time, and stands in the trace. By its size alone: what is written may
+        hold addresses, as logs do, and paths may hold pytest's numbers."""
+        if self.maps:
+            self.refresh_maps()
+        clock = self.host.kernel.clock
+        clock.ns += clock.step_ns * (FSYNC_STEPS if call in ("fsync", "fdatasync") else 1)
+        self.host.kernel.trace.note(f"disk {self.host.name} {call} {n}")
+
+
+_ONE_PATH: Final = frozenset(
+    {
+        *("open", "io_open", "stat", "lstat", "access", "listdir", "scandir", "readlink"),
+        *("statvfs", "mkdir", "rmdir", "remove", "unlink", "truncate", "chmod", "chown", "lchown"),
+        *("chdir", "getxattr", "setxattr", "removexattr", "listxattr"),
+        *(("utime",) if sys.version_info >= (3, 13) else ()),  # before, its errors had no path
+    }
+)
+_TWO_PATHS: Final = frozenset(["rename", "replace", "link", "symlink"])
+
+
+def text(path: Any) -> str:
+    """A path as text, whatever it was given as."""
+    return os.fsdecode(path)
+
+
+def _named(path: Any) -> Any:
+    return path if isinstance(path, int) else os.fspath(path)
+
+
+def real_path(node: Node) -> RealPath | None:
+    """Where on the real disk a node is, if it is there."""
+    return RealPath(node.path) if isinstance(node, LowerFile) else None

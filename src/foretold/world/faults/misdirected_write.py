@@ -1,0 +1,34 @@
+"""Misdirected write: a write goes to another place, and the disk says that all is well.
+
+Firmware bugs and vibrating heads do it. Where the data belongs, the old content stays; where it
+lands, sectors of another file (or of the same) are overwritten. Only a program that keeps checksums
+notices; ask for this kind if yours does. One write a strike, and not undone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foretold.tape import Stream
+from foretold.world.faults.kind import OnDisk, Undo
+from foretold.world.faults.nemesis import Ground
+
+
+class MisdirectedWrite(OnDisk):
+    """The next write, if there is one while the fault lasts."""
+
+    name = "misdirected_write"
+    touches = "disk aim"
+
+    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+        trouble = host.disk.trouble
+        trouble.misdirects = 1
+        ground.world.note_fault(f"the next write on {host.name} will miss")
+
+        def undo() -> None:
+            trouble.misdirects = 0
+
+        return undo
+
+
+MISDIRECTED_WRITE = MisdirectedWrite()
