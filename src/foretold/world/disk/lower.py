@@ -145,8 +145,8 @@ class RealFiles:
 
     def is_missed(self, path: str) -> bool:
         """Whether a path that is not on this disk is one that the real machine has, and that a
-        program would find in production."""
-        if not (self.is_for_tests(path) or _is_the_systems(path)):
+        program would find in production. What may be read and is not there, it has deleted."""
+        if self.shows(path) or not (self.is_for_tests(path) or _is_the_systems(path)):
             return False
         with fence.passage():
             return os.path.lexists(path)
