@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import redis.asyncio
 from fakeredis import FakeServer
 from fakeredis._clients._tcp_server import encode_reply
@@ -13,6 +15,14 @@ from fakeredis._socket import AsyncFakeSocket
 
 import foretold
 from tests.compat.scene import check, for_each, scenario
+
+
+@pytest.fixture(autouse=True)
+def forget_scripts() -> Iterator[None]:
+    """redis keeps the client that first used a lock with its class, for ever: a whole world."""
+    yield
+    for script in ("lua_release", "lua_extend", "lua_reacquire"):
+        setattr(redis.asyncio.lock.Lock, script, None)
 
 
 class RedisServer:
