@@ -14,11 +14,10 @@ import select
 import selectors
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any, Final
 
 from foretold.kernel import fence
-from foretold.kernel.swap import Change, Setting, Swap, copy_of
+from foretold.kernel.swap import Change, ModuleName, Setting, Swap, copy_of
 
 _OS_CALLS: Final = (
     "pipe pipe2 read write close dup dup2 set_blocking get_blocking set_inheritable get_inheritable"
@@ -43,20 +42,6 @@ def ask_first(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-class _Name:
-    """A name of a module that leads to something else for a while."""
-
-    def __init__(self, module: ModuleType, name: str, value: object) -> None:
-        self._module, self._name, self._value = module, name, value
-        self._before = getattr(module, name)
-
-    def apply(self) -> None:
-        setattr(self._module, self._name, self._value)
-
-    def undo(self) -> None:
-        setattr(self._module, self._name, self._before)
-
-
 _real_epoll: Final = select.epoll
 
 
@@ -72,7 +57,7 @@ class epoll:  # noqa: N801  # it stands for select.epoll
 
 
 def _epoll_changes() -> Iterator[Change]:
-    yield _Name(select, "epoll", epoll)
+    yield ModuleName(select, "epoll", epoll)
     yield Setting(selectors.EpollSelector, "_selector_cls", epoll)
 
 

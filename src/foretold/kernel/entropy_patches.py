@@ -20,6 +20,8 @@ import sys
 import tempfile
 import uuid
 from _thread import get_ident
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from foretold.kernel import generators, numpy_generators, real
@@ -131,6 +133,17 @@ def begin_run(computer: Computer) -> None:
     vars(tempfile)["_name_sequence"] = None
     generators.begin_run(first)
     numpy_generators.begin_run(first)
+
+
+@contextmanager
+def own_random(computer: Computer) -> Iterator[None]:
+    """Inside, the global `random` is that of `computer`; afterwards it is as it was."""
+    before, gauss = _state.raw, _global_random.gauss_next
+    _real_seed(_global_random, int.from_bytes(computer.entropy(16), "big"))
+    try:
+        yield
+    finally:
+        _state.raw, _global_random.gauss_next = before, gauss
 
 
 def random_was_used() -> bool:

@@ -135,6 +135,10 @@ def _is_foreign(kind: type) -> bool:
 def learn(found: Iterable[random.Random]) -> None:
     """Get to know generators that were found on the heap."""
     _adopt_births()
+    _learn(found)
+
+
+def _learn(found: Iterable[random.Random]) -> None:
     unseeded = []
     for generator in found:
         if generator is _global or _is_known(generator):
@@ -197,8 +201,34 @@ def _adopt_births() -> None:
 # --- per run ---------------------------------------------------------------------------------
 
 
+_entropy = b""
+"""Of the run in progress."""
+
+
+def births() -> int:
+    """How many generators the run has made so far, and not dropped."""
+    return len(_born)
+
+
+def adopt_imported(since: int) -> None:
+    """A module was imported inside the run: the generators that it has made, those after the first
+    `since`, are as if they had been there before."""
+    made = {}
+    for key in list(_born)[since:]:
+        generator = _born.pop(key)()
+        if generator is not None:
+            made[key] = generator
+    if made:
+        _learn(made.values())
+        for known, generator in _alive():
+            if id(generator) in made:
+                known.begin(generator, _entropy)
+
+
 def begin_run(entropy: bytes) -> None:
     """Put all of them into a state that depends on the tape and the program alone."""
+    global _entropy
+    _entropy = entropy
     if _known:
         for known, generator in _alive():
             known.begin(generator, entropy)

@@ -126,7 +126,7 @@ def _numbering_init(kind: type, number: Callable[[object], None]) -> Setting:
     @functools.wraps(original)
     def __init__(self: object, *args: Any, **names: Any) -> None:  # noqa: N807  # it becomes the method
         # Before the original, since that may put the object into a set (threading._dangling).
-        if get_ident() in running:
+        if not _pauses and get_ident() in running:
             number(self)
         original(self, *args, **names)
         if issubclass(kind, _FUTURES):
@@ -234,6 +234,26 @@ def _renew_tables() -> None:
     eager = vars(tasks).get("_eager_tasks")
     if eager is not None and not eager:
         eager.clear()
+
+
+_pauses = 0
+
+
+def pause() -> None:
+    """What is made from here on gets no number: a module is imported, in this run by chance."""
+    global _pauses
+    _pauses += 1
+
+
+def go_on() -> None:
+    """The end of a `pause`."""
+    global _pauses
+    _pauses -= 1
+
+
+def is_paused() -> bool:
+    """Whether a module is being imported."""
+    return _pauses > 0
 
 
 def begin_run() -> None:

@@ -35,6 +35,7 @@ from foretold.kernel import (
     file_patches,
     generators,
     hashes,
+    imports,
     machine_patches,
     numpy_generators,
 )
@@ -59,7 +60,7 @@ class Patches:
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            for module in (clock_patches, entropy_patches, machine_patches):
+            for module in (clock_patches, entropy_patches, machine_patches, imports):
                 self._changes.apply(*module.CHANGES)
             self._changes.apply(*file_patches.ALL_CHANGES)
             try:

@@ -419,6 +419,20 @@ class Setting:
         self._applied = False
 
 
+class ModuleName:
+    """A name of a module that leads to something else for a while."""
+
+    def __init__(self, module: ModuleType, name: str, value: object) -> None:
+        self._module, self._name, self._value = module, name, value
+        self._before = getattr(module, name)
+
+    def apply(self) -> None:
+        setattr(self._module, self._name, self._value)
+
+    def undo(self) -> None:
+        setattr(self._module, self._name, self._before)
+
+
 class Change(Protocol):
     """Something that can be done to the process and undone."""
 

@@ -32,7 +32,8 @@ class OwnModules:
                 )
         self._copies: dict[str, ModuleType] = {}
 
-    def _is_own(self, module: str) -> bool:
+    def is_own(self, module: str) -> bool:
+        """Whether this host has a copy of its own of that module."""
         return any(module == name or module.startswith(f"{name}.") for name in self._names)
 
     @contextmanager
@@ -41,13 +42,13 @@ class OwnModules:
         if not self._names:
             yield
             return
-        others = {name: sys.modules.pop(name) for name in list(sys.modules) if self._is_own(name)}
+        others = {name: sys.modules.pop(name) for name in list(sys.modules) if self.is_own(name)}
         sys.modules.update(self._copies)
         try:
             yield
         finally:
             self._copies = {
-                name: sys.modules.pop(name) for name in list(sys.modules) if self._is_own(name)
+                name: sys.modules.pop(name) for name in list(sys.modules) if self.is_own(name)
             }
             sys.modules.update(others)
 

@@ -24,6 +24,7 @@ from foretold.world.faults import fault_kinds
 from foretold.world.faults.nemesis import Nemesis
 from foretold.world.host import Host
 from foretold.world.hosttask import HostTask
+from foretold.world.importtime import ImportTime
 from foretold.world.modules import OwnModules
 from foretold.world.net.dns import Dns, check_host_name
 from foretold.world.net.network import Network
@@ -116,7 +117,9 @@ class World:
     @property
     def acting_host(self) -> Host:
         """The host whose code is running."""
-        computer = running.get(get_ident())
+        computer: Any = running.get(get_ident())
+        if isinstance(computer, ImportTime):
+            computer = computer.host
         return computer if isinstance(computer, Host) else self.home
 
     def now_ns(self) -> int:

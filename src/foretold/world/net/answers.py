@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from foretold.world.importtime import import_time
 from foretold.world.net.paths import path_answers
 from foretold.world.net.pipes import pipe_answers
 from foretold.world.net.readiness import Epoll, Poll, select_on
@@ -68,6 +69,7 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         raise_signal(number)
 
     return {
+        "import": lambda module: import_time(host, module),
         "files": lambda *call: host.disk.call(*call),  # no disk is made before the first call
         "signal.raise_signal": raise_signal,
         "os.kill": kill,

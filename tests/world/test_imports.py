@@ -1,0 +1,99 @@
+"""A module that is imported inside a run: whether it was there before makes no difference."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import random
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foretold
+
+SOURCE = """
+import asyncio, random, time, uuid
+from datetime import datetime
+generator, seeded = random.Random(), random.Random(5)
+drawn, identity = random.random(), uuid.uuid4()
+began, moment, lock = time.monotonic(), datetime.now(), asyncio.Lock()
+"""
+
+
+@pytest.fixture
+def lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module that nobody has imported yet."""
+    (tmp_path / "lazily_imported.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "lazily_imported", raising=False)
+    importlib.invalidate_caches()
+    return "lazily_imported"
+
+
+def seen_by(module: Any) -> list[Any]:
+    """All that the module drew, and what comes after it."""
+    return [
+        module.generator.random(),
+        module.seeded.random(),
+        module.drawn,
+        str(module.identity),
+        module.began,
+        str(module.moment),
+        random.random(),
+        [hash(lock) for lock in {asyncio.Lock() for _ in range(5)}],
+    ]
+
+
+def test_the_first_run_is_as_the_others(lazy: str) -> None:
+    """The digest, what the module drew, and what the run draws afterwards; whichever run is the
+    first one in its process."""
+
+    async def main() -> list[Any]:
+        await asyncio.sleep(1)
+        seen = seen_by(importlib.import_module(lazy))
+        await asyncio.sleep(1)
+        return seen
+
+    first = [foretold.run(main, seed=seed) for seed in (1, 2, 1)]
+    sys.modules.pop(lazy)
+    again = [foretold.run(main, seed=seed) for seed in (2, 1)]
+    assert [first[0].value, first[1].value] == [again[1].value, again[0].value]
+    assert len({first[0].digest, first[2].digest, again[1].digest}) == 1
+    assert first[1].digest == again[0].digest != first[0].digest
+
+
+def test_hosts_with_modules_of_their_own_differ(lazy: str) -> None:
+    """An identity that is drawn at import is another one on each replica."""
+    identities: list[str] = []
+
+    async def name_it() -> None:
+        identities.append(str(importlib.import_module(lazy).identity))
+
+    async def main(world: foretold.World) -> None:
+        for name in ("a", "b"):
+            await world.host(name, isolate=[lazy]).start(name_it)
+
+    foretold.run(main)
+    foretold.run(main)
+    assert identities[0] != identities[1]
+    assert identities[:2] == identities[2:]
+
+
+def test_an_import_that_fails_is_told_without_our_frames(lazy: str, tmp_path: Path) -> None:
+    """As outside of a run: Python leaves its import system out of the traceback."""
+    (tmp_path / f"{lazy}.py").write_text("import no_such_module_anywhere")
+
+    def main() -> str:
+        try:
+            __import__(lazy)
+        except ModuleNotFoundError as error:
+            return "\n".join(traceback.format_exception(error))
+        return ""
+
+    told = foretold.run(main).value
+    assert "no_such_module_anywhere" in told
+    assert "in_a_run" not in told
+    assert "importlib" not in told
