@@ -256,3 +256,24 @@ def test_a_user_timeout_gives_up_early() -> None:
         return 4.9 < time.monotonic() - before < 6
 
     assert foretold.run(main).value
+
+
+def test_others_live_through_a_sleep_of_the_test() -> None:
+    """What the test does after `time.sleep(5)` happens five seconds later for the others too."""
+    ticks: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(1)
+            ticks.append(time.monotonic())
+
+    async def main(world: foretold.World) -> None:
+        server = world.host("server")
+        server.start(tick)
+        await asyncio.sleep(0.5)
+        time.sleep(5)
+        server.kill()
+        await asyncio.sleep(5)
+
+    foretold.run(main)
+    assert len(ticks) == 5

@@ -304,6 +304,9 @@ class Host:
         return clock.read_monotonic_ns() - clock.start_ns
 
     def sleep_ns(self, ns: int) -> None:
+        outside = self.world.outside
+        if self is outside.driver:
+            outside.live_through(self.kernel.clock.ns + ns)
         self.kernel.stall(ns)
 
     def entropy(self, n: int) -> bytes:

@@ -89,6 +89,12 @@ class Outside:
         self._follow(loop)
         return True
 
+    def live_through(self, until_ns: int) -> None:
+        """The driver's process sleeps: the rest of the world goes on, so that what it does next
+        does not happen in their past."""
+        while (following := self._next())[0] <= until_ns:
+            self._do(*following)
+
     def block(self, host: Host, ready: Callable[[], bool], timeout_s: float | None) -> None:
         """A blocking call stalls `host`, which is the one that drives: nothing of it runs, and the
         rest of the world goes on until the call can return."""
