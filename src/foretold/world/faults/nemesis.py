@@ -142,7 +142,7 @@ class Ground:
 
     def unclog(self, a: str, b: str) -> None:
         for path in self.paths(a, b):
-            path.clogged_until_ns = 0
+            self.world.network.unclog(path)
 
     def known_names(self) -> list[str]:
         """Names of hosts that somebody has spoken to."""

@@ -23,12 +23,15 @@ class Slow(BetweenHosts):
 
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
         ground.world.network.slow(a, b, choices.pick(FACTORS, "factor"))
+        for path in ground.paths(a, b):
+            path.spikes += 1
         return partial(_undo, ground, a, b)
 
 
 def _undo(ground: Ground, a: str, b: str) -> None:
     for path in ground.paths(a, b):
         path.factor = 1.0
+        path.spikes -= 1
     ground.world.note_fault(f"slow {a} <-> {b} over")
 
 

@@ -21,12 +21,12 @@ from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
 from foretold.tape import Tape
 from foretold.trace import Trace
+from foretold.world.net.delivery import HEADER_BYTES
 from foretold.world.net.path import Path
 from foretold.world.net.stack import Listener, Stack
 from foretold.world.net.tcp import (
     CONNECTING,
     DEAD,
-    HEADER_BYTES,
     SYN_GIVE_UP_NS,
     TcpEnd,
     os_error,
@@ -144,7 +144,7 @@ class Network:
             end._fail(errno.ETIMEDOUT)
             return
         path, stream = self.path(end.stack, target), end.choices()
-        if path.held and not path.cut:
+        if path.keeps and not path.cut:
             path.waiting.append(lambda then_ns: self._send_syn(end, target, then_ns, first_ns))
             self.wire.at(first_ns + SYN_GIVE_UP_NS, self._syn_gave_up, end)
         elif path.cut or (path.loss and stream.chance(path.loss, "SYN lost")):
@@ -163,7 +163,6 @@ class Network:
             end._fail(errno.ETIMEDOUT)
 
     def _syn_arrives(self, end: TcpEnd, target: Stack, sent_ns: int, first_ns: int) -> None:
-        now_ns = self.wire.now_ns
         back = self.path(target, end.stack)
         if end.state != CONNECTING:
             return
@@ -172,11 +171,20 @@ class Network:
             return
         listener = target.listener_for(end.remote[0], end.remote[1], end)
         if listener is None:
-            self.wire.at(back.arrival_ns(now_ns, HEADER_BYTES, end.choices()), end.reset_arrives)
+            self._refuse_syn(end, back)
         elif listener.full:  # Linux drops the SYN; the client tries again
             self._syn_again(end, target, sent_ns, first_ns)
         else:
             self._answer_syn(end, target, listener, sent_ns, first_ns)
+
+    def _refuse_syn(self, end: TcpEnd, back: Path) -> None:
+        """Nobody listens: the answer is a reset."""
+
+        def leaves(now_ns: int) -> None:
+            when_ns = back.arrival_ns(now_ns, HEADER_BYTES, end.choices())
+            self.wire.at(when_ns, end.reset_arrives)
+
+        back.pass_on(leaves, self.wire.now_ns)
 
     def _answer_syn(
         self, end: TcpEnd, target: Stack, listener: Listener, sent_ns: int, first_ns: int
@@ -195,10 +203,7 @@ class Network:
             when_ns = back.arrival_ns(now_ns, HEADER_BYTES, server.choices())
             self.wire.at(when_ns, self._synack_arrives, end, server, listener, sent_ns, first_ns)
 
-        if back.held:
-            back.waiting.append(leaves)
-        else:
-            leaves(self.wire.now_ns)
+        back.pass_on(leaves, self.wire.now_ns)
 
     def _synack_arrives(
         self, end: TcpEnd, server: TcpEnd, listener: Listener, sent_ns: int, first_ns: int
@@ -215,7 +220,7 @@ class Network:
         server.peer = end
         end.open(server, now_ns)
         self.trace.note("net", end.stack.name, f"{end.number}", "connected", str(end.remote))
-        if there.open:
+        if there.open and not there.keeps:
             when_ns = there.arrival_ns(now_ns, HEADER_BYTES, end.choices())
             self.wire.at(when_ns, listener.offer, server)
             end._last_arrival_ns = when_ns
@@ -371,10 +376,24 @@ class Network:
     def clog(self, a: HostName, b: HostName, seconds: float) -> None:
         """Nothing passes between two hosts for a while; then everything does."""
         check_number("clog's seconds", seconds, at_least=0)
-        until = self._now_ns() + to_ns(seconds)
+        until_ns = self._now_ns() + to_ns(seconds)
         for path in self._both(a, b):
-            path.clogged_until_ns = max(path.clogged_until_ns, until)
+            path.clogged_until_ns = max(path.clogged_until_ns, until_ns)
+            self._end_clog_later(path)
         self._note(f"clog {self._stack(a).name} <-> {self._stack(b).name} for {seconds:g} s")
+
+    def _end_clog_later(self, path: Path) -> None:
+        timer = self.wire.timer(path.clogged_until_ns, self._end_clog, path)
+        timer.vain = lambda: not path.waiting
+
+    def _end_clog(self, path: Path) -> None:
+        if path.clogged_until_ns <= self.wire.now_ns:
+            self.unclog(path)
+
+    def unclog(self, path: Path) -> None:
+        """End a clog before its time; all that waits for it goes on."""
+        path.clogged_until_ns = 0
+        self._resume(path)
 
     def slow(self, a: HostName, b: HostName, factor: float) -> None:
         """Multiply the latency between two hosts; 1 is normal again."""
@@ -400,7 +419,7 @@ class Network:
             self._resume(path)
 
     def _resume(self, path: Path) -> None:
-        if path.open:
+        if path.open and not path.clogged_until_ns:
             waiting, path.waiting = path.waiting, []
             for again in waiting:
                 again(self._now_ns())

@@ -18,6 +18,9 @@ LATENCY_STEPS = 1_024
 TAIL_STEPS = 12
 """So many of the steps are the slow tail: about one message in a hundred."""
 TAIL_FACTOR = 8
+SPIKE_NS_MAX = 4_000_000_000
+"""Longer than this nothing takes on the way because of faults by chance, however they add up: what
+is on its way when they are over still has to come in good time."""
 
 
 @dataclass(slots=True)
@@ -33,7 +36,10 @@ class Path:
     cut: bool = False
     held: bool = False
     clogged_until_ns: int = 0
+    """Not 0: what is sent waits until then, or until somebody ends it."""
     factor: float = 1.0
+    spikes: int = 0
+    """How many faults drawn by chance make it slow now."""
     waiting: list[Callable[[int], object]] = field(default_factory=list)
     """What waits for a hold to end or a cut to be repaired; called with the instant."""
     _busy_until_ns: int = 0
@@ -42,18 +48,33 @@ class Path:
     def open(self) -> bool:
         return not (self.cut or self.held)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what is sent now waits."""
+        return self.held or self.clogged_until_ns != 0
+
+    def pass_on(self, leaves: Callable[[int], object], now_ns: int) -> None:
+        """Let something leave now, or when the path does not keep it back any more."""
+        if self.keeps:
+            self.waiting.append(leaves)
+        else:
+            leaves(now_ns)
+
     def delay_ns(self, stream: Stream) -> int:
         """How long a message takes, without its length. The calm choice is the shortest."""
         drawn = stream.choose(LATENCY_STEPS, "latency")
         body = LATENCY_STEPS - TAIL_STEPS
         if drawn < body:
             delay = self.low_ns + (self.high_ns - self.low_ns) * drawn // body
+            if self.factor == 1.0:
+                return delay
         else:
             delay = (
                 self.high_ns
                 + (self.high_ns - self.low_ns) * TAIL_FACTOR * (drawn - body + 1) // TAIL_STEPS
             )
-        return delay if self.factor == 1.0 else int(delay * self.factor)
+        delay = int(delay * self.factor)
+        return min(delay, max(self.high_ns, SPIKE_NS_MAX)) if self.spikes else delay
 
     def detour_ns(self) -> int:
         """How much longer a message takes that others overtake."""
@@ -65,11 +86,8 @@ class Path:
 
     def departure_ns(self, now_ns: int, size: int) -> int:
         """When all of it is on its way."""
-        if self.bytes_per_s is None and now_ns >= self.clogged_until_ns:
+        if self.bytes_per_s is None:
             return now_ns
-        start = max(now_ns, self.clogged_until_ns)
-        if self.bytes_per_s is not None:
-            start = max(start, self._busy_until_ns)
-            start += int(size * 1e9 / self.bytes_per_s)
-            self._busy_until_ns = start
+        start = max(now_ns, self._busy_until_ns) + int(size * 1e9 / self.bytes_per_s)
+        self._busy_until_ns = start
         return start

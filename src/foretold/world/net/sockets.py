@@ -512,7 +512,8 @@ class WorldSocket(socket.socket):
             if not isinstance(end, UnixEnd):
                 raise os_error(errno.ENOTCONN)
         else:
-            end.eof_received = end.eof_received or reads
+            if reads:
+                end.shutdown_read()
             if writes:
                 end.shutdown_write()
         file.stir()

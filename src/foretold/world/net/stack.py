@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from foretold.world.net.tcp import S, TcpEnd, os_error
+from foretold.world.net.delivery import S
+from foretold.world.net.tcp import TcpEnd, os_error
 from foretold.world.net.unixnames import UnixNames
 
 if TYPE_CHECKING:

@@ -15,21 +15,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from foretold.tape import Stream
 from foretold.trace import encode
 from foretold.world.net.chunks import take
-from foretold.world.net.path import Path
+from foretold.world.net.delivery import HEADER_BYTES, Delivery, S
 from foretold.world.net.wire import Timer
 
 if TYPE_CHECKING:
     from foretold.world.net.network import Network
     from foretold.world.net.stack import Stack
 
-S = 1_000_000_000
-RTO_NS_MIN = 200_000_000
-RTO_NS_MAX = 120 * S
-GIVE_UP_NS = 924_600_000_000
-"""How long Linux retransmits before ETIMEDOUT (tcp_retries2 = 15)."""
 SYN_GIVE_UP_NS = 127 * S
 """tcp_syn_retries = 6: 1 + 2 + 4 + 8 + 16 + 32 + 64 seconds."""
 SEGMENT_BYTES = (65_483, 1_448, 16_384, 4_096, 536)
@@ -37,9 +31,6 @@ SEGMENT_BYTES = (65_483, 1_448, 16_384, 4_096, 536)
 BULK_BYTES, BULK_SEGMENT_BYTES = 65_536, 16_384
 """With so much to send, segments travel and are read in bundles at least this large, as the offload
 of Linux makes them (TSO, GRO). It also keeps large transfers cheap to simulate."""
-BURST_BYTES = 65_536
-"""Segments that follow each other closely take equally long, up to so many bytes."""
-HEADER_BYTES = 66
 SHOWN_BYTES = 128
 """Up to so many the trace holds the bytes themselves: cheaper than a digest, and readable."""
 TLS_HANDSHAKE = b"\x16\x03"
@@ -52,22 +43,14 @@ def os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-Message = tuple[int, int, Callable[..., object], tuple[Any, ...]]
-"""When it was first sent, its size, and what happens when it arrives."""
-
-
-class TcpEnd:
+class TcpEnd(Delivery):
     """One end of a connection, as the kernel of its host keeps it."""
 
     def __init__(self, network: Network, stack: Stack, number: int, side: str) -> None:
-        self.network = network
-        self.stack = stack
-        self.number = number
-        self.side = side
+        super().__init__(network, stack, number, side)
         self.state = CLOSED
         self.local: Any = None
         self.remote: Any = None
-        self.peer: TcpEnd | None = None
         self.error = 0
         """A pending errno, reported once."""
         self.was_reset = False
@@ -89,30 +72,17 @@ class TcpEnd:
         self.port: int | None = None
         """The port that this socket or connection holds on its host."""
         self.closed_by_program = False
+        self.deaf = False
+        """Nothing that arrives will be read: it is closed, or shut down in both directions."""
         self.send_limit, self.receive_limit = network.buffer_limits
         self.keepalive_s: tuple[float, float, int] | None = None
-        self.user_timeout_ns = 0
-        """TCP_USER_TIMEOUT: how long to go on without an answer; 0 for as long as usual."""
         self.failed_to_connect = False
         self._linger_s: int | None = None
         self._unacknowledged: deque[tuple[int, int]] = deque()
         self._unacknowledged_bytes = 0
-        self._last_arrival_ns = 0
-        self._delay_ns = self._burst_bytes = 0
-        self._boot = stack.boots
-        self._sent = self._delivered = 0
-        """Numbers of what was last sent, and of what last reached the other side in order."""
-        self._lost: dict[int, Message] = {}
-        """What did not get through and is to be sent again."""
-        self._early: dict[int, Message] = {}
-        """What has arrived before something that was lost."""
         self._last_heard_ns = 0
         self._segment_bytes = self._bulk_bytes = SEGMENT_BYTES[0]
-        self._stream: Stream | None = None
-        self._out: Path | None = None
-        """The path to the peer, from the moment at which the peer is known."""
         self._label = f"net {stack.name} {number}{side}"
-        self._give_up: Timer | None = None
         self._probing: Timer | None = None
         self._wants_room = False
         self._room_due_ns: int | None = None
@@ -181,7 +151,7 @@ class TcpEnd:
         return chunk
 
     def _nothing_to_receive(self) -> bytes:
-        if self.error:
+        if self.error and not self.fin_received:  # Linux: after a FIN only its end is told
             self.take_error()
         if self.eof_received or self.was_reset or self.state == DEAD:
             return b""
@@ -223,12 +193,19 @@ class TcpEnd:
         if not self.fin_wanted:
             self.fin_wanted = True
             self._transmit(self.stack.now_ns())
+        self.deaf = self.eof_received
+
+    def shutdown_read(self) -> None:
+        """The program reads the end of the stream. What arrives is kept, as Linux does, until the
+        other direction is shut down as well."""
+        self.eof_received = True
+        self.deaf = self.fin_wanted
 
     def close(self) -> None:
         """The program, or the kernel after the process has died, closes the socket."""
         if self.closed_by_program:
             return
-        self.closed_by_program = True
+        self.closed_by_program = self.deaf = True
         self.on_change = None
         if self.state == CONNECTING:
             self._die()
@@ -243,7 +220,7 @@ class TcpEnd:
     def abort(self) -> None:
         """Reset the connection: the peer gets ECONNRESET."""
         if self.state == OPEN:
-            self._send_reset()
+            self._send_reset(self.stack.now_ns())
         self._die()
 
     def linger(self, seconds: int | None) -> None:
@@ -252,21 +229,9 @@ class TcpEnd:
 
     # --- on the wire -----------------------------------------------------------------------------
 
-    def _peer(self) -> TcpEnd:
-        assert self.peer is not None, "an open connection has two ends"
-        return self.peer
-
-    def _path(self) -> Path:
-        if self._out is None:
-            self._out = self.network.path(self.stack, self._peer().stack)
-        return self._out
-
-    def choices(self) -> Stream:
-        """Where this end's choices come from: a stream of its own."""
-        if self._stream is None:
-            name = f"{self.stack.name}:{self.number}{self.side}"
-            self._stream = self.network.tape.stream("net", name)
-        return self._stream
+    def is_up(self) -> bool:
+        """Whether there still is a kernel that knows of this end as of a living one."""
+        return self.state == OPEN and not self.stack.dead and self._boot == self.stack.boots
 
     def open(self, peer: TcpEnd, now_ns: int) -> None:
         """The handshake is over for this end."""
@@ -321,112 +286,6 @@ class TcpEnd:
         # Bandwidth is what programs get: headers are not counted.
         self._send(now_ns, len(segment), self._peer().segment_arrives, segment)
 
-    def _send_reset(self) -> None:
-        """Once: nobody acknowledges a reset, so that a lost one is not sent again."""
-        peer, path = self._peer(), self._path()
-        stream = self.choices()
-        if not path.open or (path.loss and stream.chance(path.loss, "reset lost")):
-            return
-        when_ns = path.arrival_ns(self.stack.now_ns(), HEADER_BYTES, stream)
-        when_ns = self._last_arrival_ns = max(when_ns, self._last_arrival_ns + 1)
-        self.network.wire.at(when_ns, self._reset_travels, peer)
-
-    def _reset_travels(self, peer: TcpEnd) -> None:
-        if self._path().open and not peer.stack.dead:
-            peer.reset_arrives()
-
-    def _send(self, now_ns: int, size: int, arrives: Callable[..., object], *content: Any) -> None:
-        """Reliably and in order: what is lost or cut off is sent again."""
-        self._sent = number = self._sent + 1
-        self._put_on_wire(number, now_ns, (now_ns, size, arrives, content))
-
-    def _put_on_wire(self, number: int, now_ns: int, message: Message) -> None:
-        path = self._out or self._path()
-        if path.cut or path.held:
-            self._lose(number, message, path)
-            return
-        stream = self._stream or self.choices()
-        if path.loss:
-            now_ns += self._retransmissions_ns(path, stream)
-        size = message[1]
-        if now_ns > self._last_arrival_ns or self._burst_bytes <= 0:
-            self._delay_ns = path.delay_ns(stream)
-            self._burst_bytes = BURST_BYTES
-        self._burst_bytes -= size
-        when_ns = path.departure_ns(now_ns, size) + self._delay_ns
-        if when_ns <= self._last_arrival_ns:
-            when_ns = self._last_arrival_ns + 1
-        self._last_arrival_ns = when_ns
-        self.network.wire.at(when_ns, self._arrive, number, message)
-
-    def _retransmissions_ns(self, path: Path, stream: Stream) -> int:
-        lost_ns, timeout_ns = 0, RTO_NS_MIN
-        while lost_ns < GIVE_UP_NS and stream.chance(path.loss, "segment lost"):
-            lost_ns += timeout_ns
-            timeout_ns = min(2 * timeout_ns, RTO_NS_MAX)
-        return lost_ns
-
-    def _arrive(self, number: int, message: Message) -> None:
-        """It reaches the other host, unless the path was cut meanwhile or that host is dead."""
-        path = self._out or self._path()
-        if path.cut or path.held or self._peer().stack.dead:
-            self._lose(number, message, path)
-        elif number != self._delivered + 1:
-            self._early[number] = message
-        else:
-            self._deliver(message)
-            while self._early and (following := self._early.pop(self._delivered + 1, None)):
-                self._deliver(following)
-
-    def _deliver(self, message: Message) -> None:
-        self._delivered += 1
-        if self._give_up is not None and not self._lost:
-            self._called_off()
-        message[2](*message[3])
-
-    def _lose(self, number: int, message: Message, path: Path) -> None:
-        """Keep it until it can be sent again: the path is open again, or the host is up."""
-        if not self._lost:
-            peer = self._peer().stack
-            (peer.waiting if peer.dead else path.waiting).append(self._try_again)
-            self._was_held = path.held and not path.cut and not peer.dead
-        self._lost[number] = message
-        self._expect_answer(message[0])
-
-    _was_held = False
-
-    def _expect_answer(self, since_ns: int) -> None:
-        """Nothing comes back: one day the kernel gives up."""
-        if self._give_up is None and self.state == OPEN:
-            limit_ns = self.user_timeout_ns or GIVE_UP_NS
-            self._give_up = self.network.wire.timer(since_ns + limit_ns, self._gave_up)
-
-    def _try_again(self, now_ns: int) -> None:
-        """The way is open: what was held goes at once, what was lost with its retransmission."""
-        due_ns = now_ns if self._was_held else self._retransmission_ns(now_ns)
-        self.network.wire.at(due_ns, self._send_again, due_ns)
-
-    def _retransmission_ns(self, now_ns: int) -> int:
-        """When Linux next retransmits: 0.2 s after the loss, and then in doubling intervals."""
-        due_ns = min(message[0] for message in self._lost.values())
-        timeout_ns = RTO_NS_MIN
-        while due_ns <= now_ns:
-            due_ns += timeout_ns
-            timeout_ns = min(2 * timeout_ns, RTO_NS_MAX)
-        return due_ns
-
-    def _send_again(self, now_ns: int) -> None:
-        lost, self._lost = self._lost, {}
-        if self.state == DEAD or self.stack.dead or self._boot != self.stack.boots:
-            return  # nobody is left who could retransmit
-        for number in sorted(lost):
-            self._put_on_wire(number, now_ns, lost[number])
-
-    def _called_off(self) -> None:
-        if self._give_up is not None:
-            self._give_up.called_off = True
-            self._give_up = None
-
     def _gave_up(self) -> None:
         self._give_up = None
         self._fail(errno.ETIMEDOUT)
@@ -436,8 +295,8 @@ class TcpEnd:
     def segment_arrives(self, segment: bytes) -> None:
         sender = self._peer()
         now_ns = self.network.wire.now_ns
-        if self.state != OPEN or self.closed_by_program:
-            self._refuse(sender)
+        if self.state != OPEN or self.deaf:
+            self._refuse_data(sender)
             return
         self._last_heard_ns = now_ns
         self.received.append(segment)
@@ -453,6 +312,12 @@ class TcpEnd:
         if self.on_change is not None:
             self.on_change()
 
+    def _refuse_data(self, sender: TcpEnd) -> None:
+        """Nobody will ever read it."""
+        self._refuse(sender)
+        if not self.closed_by_program:  # shut down in both directions: Linux gives up on it too
+            self._fail(errno.ECONNRESET)
+
     def _note(self, what: str, content: bytes) -> None:
         """Put what crossed the seam into the trace.
 
@@ -466,14 +331,10 @@ class TcpEnd:
             shown = repr(content) if len(content) <= SHOWN_BYTES else encode(content)
         self.network.trace.note(f"{self._label} {what} {shown}")
 
-    def _answer_ns(self, now_ns: int) -> int:
-        """When an acknowledgement sent now is back at the peer."""
-        return now_ns + self.network.path(self.stack, self._peer().stack).low_ns
-
     def acknowledged(self, size: int, when_ns: int) -> None:
         self._unacknowledged.append((when_ns, size))
-        if self._give_up is not None and not self._lost:
-            self._called_off()
+        if self._give_up is not None:
+            self._answered()
         if self._wants_room:
             self._tell_when_room(when_ns)
 
@@ -498,8 +359,11 @@ class TcpEnd:
             self._transmit(self.network.wire.now_ns)
 
     def fin_arrives(self) -> None:
+        sender = self._peer()
         if self.state != OPEN:
+            self._refuse(sender)
             return
+        sender._answered()
         self.eof_received = self.fin_received = True
         self._leave_port()
         self._note("end of stream", b"")
@@ -512,12 +376,8 @@ class TcpEnd:
         if self.state == CONNECTING:
             self._fail(errno.ECONNREFUSED)
         else:  # in CLOSE_WAIT, Linux reports EPIPE instead
-            self._fail(errno.EPIPE if self.fin_received else errno.ECONNRESET)
-
-    def _refuse(self, sender: TcpEnd) -> None:
-        """Data for a socket that is closed: Linux answers with a reset."""
-        if sender.state == OPEN and self.network.path(self.stack, sender.stack).open:
-            self.network.wire.at(self._answer_ns(self.network.wire.now_ns), sender.reset_arrives)
+            waits_for_close = self.fin_received and not self.fin_sent
+            self._fail(errno.EPIPE if waits_for_close else errno.ECONNRESET)
 
     def _fail(self, number: int) -> None:
         if self.state == DEAD:
@@ -582,6 +442,9 @@ class TcpEnd:
         if now_ns < due_ns:
             self._probe_at(due_ns, 0)
             return
+        if self._is_waiting_for_answer():  # Linux sends no probes then: it retransmits
+            self._probe_at(now_ns + int(idle_s * S), 0)
+            return
         peer = self._peer()
         there, back = self._path(), self.network.path(peer.stack, self.stack)
         if there.open and back.open and not peer.stack.dead:
@@ -594,3 +457,7 @@ class TcpEnd:
             self._fail(errno.ETIMEDOUT)
         else:
             self._probe_at(now_ns + int(interval_s * S), unanswered + 1)
+
+    def _is_waiting_for_answer(self) -> bool:
+        self.room()  # which forgets what has been acknowledged
+        return bool(self._unacknowledged_bytes or self._lost or self._held)

@@ -80,7 +80,7 @@ class UdpEnd:
         for _ in range(copies):
             if path.reordering and stream.chance(path.reordering, "datagram overtaken"):
                 self._send_on(data, address, target, now_ns + path.detour_ns())
-            elif path.held:
+            elif path.keeps:
                 path.waiting.append(lambda when_ns: self._send_on(data, address, target, when_ns))
             else:
                 self._send_on(data, address, target, now_ns)

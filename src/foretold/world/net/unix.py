@@ -79,6 +79,10 @@ class UnixEnd(TcpEnd):
             self._unix_peer().gets_room(self._charges.popleft())
         return chunk
 
+    def _nothing_to_receive(self) -> bytes:
+        self.take_error()  # before the end of the stream, unlike TCP
+        return super()._nothing_to_receive()
+
     def gets_room(self, size: int) -> None:
         """The peer has read a message."""
         self.used_bytes -= size
