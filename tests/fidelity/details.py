@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import socket
+import warnings
 from typing import Any
 
 from tests.fidelity.files_and_tls import CONTENT
@@ -414,3 +415,85 @@ async def sendfile_without_fallback() -> Any:
             except (asyncio.SendfileNotAvailableError, ValueError) as error:
                 seen.append(name_of(error))
         return seen
+
+
+async def _pause() -> None:
+    """Until what was sent on a loopback has arrived, on both arms."""
+    await asyncio.sleep(0.05)
+
+
+async def an_end_and_then_a_reset() -> Any:
+    """The peer has closed, and answers what is sent all the same with a reset: reading still gives
+    the end of the stream, any number of times; writing says EPIPE."""
+    seen: list[Any] = []
+    async with raw_pair() as (one, other):
+        other.close()
+        await _pause()
+        one.send(b"x")
+        await _pause()
+        seen += [said(lambda: one.recv(9)), said(lambda: one.recv(9))]
+        seen += [said(lambda: one.send(b"y")), said(lambda: one.recv(9))]
+    return seen
+
+
+async def an_error_that_reading_leaves() -> Any:
+    """What reading did not report stays for SO_ERROR, once."""
+    async with raw_pair() as (one, other):
+        other.close()
+        await _pause()
+        one.send(b"x")
+        await _pause()
+        return [
+            said(lambda: one.recv(9)),
+            *(one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) for _ in range(2)),
+        ]
+
+
+async def data_for_a_socket_shut_down() -> Any:
+    """After shutdown in both directions data is answered with a reset, which both ends notice;
+    after one that only ends reading or only ends writing it is not."""
+    seen: list[Any] = []
+    for *hows, closed in (
+        (socket.SHUT_RDWR, False),
+        (socket.SHUT_RD, socket.SHUT_WR, False),
+        (socket.SHUT_WR, socket.SHUT_RD, False),
+        (socket.SHUT_RD, False),
+        (socket.SHUT_WR, False),
+        (socket.SHUT_RDWR, True),
+    ):
+        async with raw_pair() as (one, other):
+            for how in hows:
+                other.shutdown(how)
+            if closed:
+                other.close()
+            await _pause()
+            seen.append(said(lambda: one.send(b"x")))  # called at once
+            await _pause()
+            seen.append(said(lambda: one.send(b"y")))  # called at once
+            await _pause()
+            if not closed:
+                seen.append(said(lambda: other.recv(9)))  # called at once
+    return seen
+
+
+async def a_forgotten_socket() -> Any:
+    """A socket that nobody refers to any more is closed: the peer reads the end. So is a listener,
+    and with a warning each."""
+    seen: list[Any] = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        listener = socket.create_server(LOOPBACK)
+        address = listener.getsockname()
+        one, other = a_socket(), None
+        await asyncio.get_running_loop().sock_connect(one, address)
+        other, _ = listener.accept()
+        other.send(b"last words")
+        del other
+        await _pause()
+        seen += [said(lambda: one.recv(99)), said(lambda: one.recv(99))]
+        del listener
+        await _pause()
+        seen.append(said(lambda: socket.create_connection(address)))
+        seen.append([(w.category, str(w.message).split()[0]) for w in warned])
+    one.close()
+    return seen

@@ -7,7 +7,7 @@ import socket
 import stat
 from typing import TYPE_CHECKING, Any
 
-from foretold.world.net.descriptors import OpenFile
+from foretold.world.net.descriptors import Descriptors, OpenFile
 from foretold.world.net.stack import Listener
 from foretold.world.net.tcp import CLOSED, CONNECTING, DEAD, TcpEnd
 from foretold.world.net.udp import UdpEnd
@@ -65,6 +65,18 @@ class SocketFile(OpenFile):
     def write(self, data: bytes) -> int:
         end = self.end
         return end.send(data) if isinstance(end, TcpEnd) else end.send(data, end.remote)
+
+    def is_in_use(self, table: Descriptors) -> bool:
+        """Whether a living process has it open, in a run that is not over."""
+        host = self.host
+        if host.world.sealed or host.stack.dead or host.descriptors is not table:
+            return False
+        if not host.loops and host is not host.world.home:
+            return False  # killed
+        if self.listener is not None:
+            return not self.listener.closed
+        end = self.end
+        return not (end.closed_by_program if isinstance(end, TcpEnd) else end.closed)
 
     def released(self) -> None:
         stack = self.host.stack

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +36,7 @@ class WorldSocket(socket.socket):
     """What the kernel knows of it; a duplicate shares it."""
     _end: TcpEnd | UdpEnd
     """That of the file."""
+    _closed = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> WorldSocket:
         # The plain object: the real class's __new__ would come back here.
@@ -59,7 +61,6 @@ class WorldSocket(socket.socket):
         self._host = host
         self._descriptors = host.descriptors  # of this process: another may follow on the host
         self._io_refs = 0
-        self._closed = False
         self._timeout: float | None = socket.getdefaulttimeout()
         if fileno is not None:
             self._adopt(fileno, family, type, proto)
@@ -78,6 +79,7 @@ class WorldSocket(socket.socket):
         if wanted & socket.SOCK_NONBLOCK:
             self._timeout = 0.0
         self._file.nonblocking = self._timeout is not None
+        self._closed = False
 
     def _adopt(self, fileno: int, family: int, type: int, proto: int) -> None:
         """`socket(fileno=…)`: another object for a descriptor that exists."""
@@ -94,6 +96,7 @@ class WorldSocket(socket.socket):
         self._proto = get_option(file, socket.SOL_SOCKET, socket.SO_PROTOCOL)
         if proto != -1:
             self._proto = proto
+        self._closed = False
 
     def _new_end(self, family: int, kind: int) -> TcpEnd | UdpEnd:
         check_kind(family, kind, self._proto)
@@ -555,7 +558,13 @@ class WorldSocket(socket.socket):
         self.close()
 
     def __del__(self) -> None:
-        pass
+        """Forgotten without `close`: CPython says so, and closes it."""
+        if self._closed or not self._file.is_in_use(self._descriptors):
+            return
+        try:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+        finally:
+            self._real_close()
 
     def _check_open(self) -> None:
         if self._closed:
