@@ -143,7 +143,7 @@ def test_faults_that_hold_swallow_no_reset(kinds: str) -> None:
             nonlocal ended
             for _ in range(8):
                 reader, writer = await asyncio.open_connection("server", PORT)
-                writer.write(b"x" * 100_000)
+                writer.write(b"x" * 400_000)
                 await outcome(reader.read())
                 writer.close()
                 ended += 1
