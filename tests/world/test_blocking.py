@@ -208,12 +208,13 @@ def test_time_wait_ends_after_a_minute() -> None:
     before."""
 
     async def serve() -> None:
-        listener = socket.socket()
-        listener.bind(("0.0.0.0", 9000))
-        listener.listen()
-        listener.setblocking(False)
-        await asyncio.get_running_loop().sock_accept(listener)
-        await asyncio.sleep(10_000)
+        with socket.socket() as listener:
+            listener.bind(("0.0.0.0", 9000))
+            listener.listen()
+            listener.setblocking(False)
+            accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
+            with accepted:
+                await asyncio.sleep(10_000)
 
     async def main() -> Any:
         host = current_world().host("api")

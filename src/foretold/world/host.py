@@ -231,6 +231,7 @@ class Host:
     def _bury(self) -> None:
         """What the process was doing is kept, unseen, until the run is over."""
         self.world.keep_dead(self)
+        self.descriptors.process_is_over = True
         self._end_files()
         if self.kernel.scheduler is not None:
             self.kernel.scheduler.drain()

@@ -143,6 +143,7 @@ class World:
         self._alarms_left, self._home_is_gone = self._has_alarms(), True
         self.home.loop.abandon()
         self.home.loop.close()
+        self.home.descriptors.process_is_over = True
         self.home.stack.close_all()
 
     def main_failed(self, started: HostTask) -> None:

@@ -67,6 +67,8 @@ class Descriptors:
     def __init__(self) -> None:
         self.files: dict[int, OpenFile] = {}
         """What each descriptor stands for."""
+        self.process_is_over = False
+        """Its kernel has closed them all, or lost its power."""
         self._watchers: dict[int, list[WorldSelector]] = {}
         self._free: list[int] = []
         self._next = FIRST

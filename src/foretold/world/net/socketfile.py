@@ -68,11 +68,8 @@ class SocketFile(OpenFile):
 
     def is_in_use(self, table: Descriptors) -> bool:
         """Whether a living process has it open, in a run that is not over."""
-        host = self.host
-        if host.world.sealed or host.stack.dead or host.descriptors is not table:
+        if table.process_is_over or self.host.world.sealed:
             return False
-        if not host.loops and host is not host.world.home:
-            return False  # killed
         if self.listener is not None:
             return not self.listener.closed
         end = self.end
