@@ -55,8 +55,8 @@ class Host:
         self.mains: list[HostTask] = []
         self.ending: Ending | None = None
         """How far its process is on its way out, if it was asked to end."""
-        self._buried: list[asyncio.Task[Any]] = []
-        """Tasks of dead processes. If they were collected now, their `finally` would run."""
+        self.buried: list[Any] = []
+        """What dead processes were doing. If it were collected now, their `finally` would run."""
         self._choices: Stream | None = None
         self._disk: Disk | None = None
         self._answers = answers_of(self)
@@ -233,10 +233,10 @@ class Host:
         self.world.keep_dead(self)
         self._end_files()
         if self.kernel.scheduler is not None:
-            self.kernel.scheduler.drain()
+            self.buried += self.kernel.scheduler.drain()
         for loop in self.loops:
             loop.abandon()
-            self._buried += asyncio.all_tasks(loop)
+            self.buried += asyncio.all_tasks(loop)
             for handle in loop._ready:  # it may be one of them that brings the end about
                 handle.cancel()
         for started in self.mains:

@@ -138,6 +138,14 @@ class World:
         """Keep what a dead process was doing until the run is over."""
         self.graves.extend(host.loops)
 
+    def forget_the_dead(self) -> None:
+        """Let go of all that dead processes were doing."""
+        for loop in self.graves:
+            loop.forget()
+        self.graves.clear()
+        for host in self.hosts.values():
+            host.buried.clear()
+
     def home_exits(self) -> None:
         """The test's own program is over: its loop is closed, and its kernel closes its sockets."""
         self._alarms_left, self._home_is_gone = self._has_alarms(), True
