@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from foretold.errors import BackgroundFailure, ForetoldError, RunDiscarded, UsageError
+from foretold.errors import BackgroundFailure, ForetoldError, HostDied, RunDiscarded, UsageError
 from foretold.kernel.abandon import abandon, nothing_is_finalized
 from foretold.kernel.actors import restart_numbers
 from foretold.kernel.clock import to_ns
@@ -247,7 +247,7 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
         error = raised
     try:
         world.ending = True
-        if not isinstance(error, ForetoldError):
+        if isinstance(error, HostDied) or not isinstance(error, ForetoldError):
             _finish_hosts_too(world)
         gc.collect()
         report_unseen(world.home.kernel)
