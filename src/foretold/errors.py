@@ -8,6 +8,7 @@
     │   ├── Deadlock                nothing can run and nothing is scheduled: a bug in the program
     │   ├── LimitExceeded           a run took too many steps, too much virtual or real time
     │   ├── EscapedWorld            the program tried to touch the real world from inside a run
+    │   ├── HostDied                the test waits for the main of a host that was killed
     │   ├── BackgroundFailure       something failed where nobody was looking
     │   └── Nondeterminism          one tape gave two different runs
     └── AssertionError
@@ -65,6 +66,15 @@ class EscapedWorld(ForetoldError):
 
     The message names the call, why it cannot be replayed, and what to write instead. The run
     fails even if the program swallows this exception.
+    """
+
+
+class HostDied(ForetoldError):
+    """The test awaits what a host was doing, and that host was killed or has crashed meanwhile: it
+    will never be done.
+
+    Not a `CancelledError`: a `TaskGroup` would take that for its own and go on as if all were well.
+    Remedy: catch it where a host may die; `await started.ended()` waits without raising.
     """
 
 

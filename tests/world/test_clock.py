@@ -380,3 +380,51 @@ def test_a_loop_made_by_asyncio_run_has_the_same_clock() -> None:
     for order, strategy in PLANS:
         done = run_of(main, order=order, strategy=strategy, exact_time=True)
         assert done.value == ["scheduled", 2, 3]
+
+
+def test_a_clock_drifts() -> None:
+    """Too fast or too slow by so much a second: the wall clock, and the times of files; not the
+    monotonic clock. What it has drifted stays until somebody puts it right."""
+
+    async def main(world: World) -> list[float]:
+        clock, found = world.host("one").clock, []
+        world.host("one").start(asyncio.sleep(1e6))
+
+        def wrong_by_s() -> float:
+            ours, theirs = world.clock, clock
+            assert abs(theirs.monotonic() - ours.monotonic()) < 1
+            wall_s = (theirs.now_ns() - theirs.monotonic_ns()) / 1e9
+            return round(wall_s - (ours.now_ns() - ours.monotonic_ns()) / 1e9, 3)
+
+        for act in (
+            lambda: clock.drift(100),
+            lambda: clock.drift(-200),
+            lambda: clock.drift(0),
+            lambda: clock.skew(5),
+            lambda: clock.drift(1000),
+            lambda: clock.skew(0),
+            lambda: clock.drift(0),
+        ):
+            act()
+            world.host("one").wake()
+            await world.clock.advance(1000)
+            world.host("one").wake()
+            found.append(wrong_by_s())
+        return found
+
+    drifted = foretold.run(main, exact_time=True).value
+    assert drifted == [0.1, -0.1, -0.1, 5.0, 6.0, 1.0, 1.0]
+
+
+def test_a_drifting_clock_can_be_set() -> None:
+    """It shows what it was set to, and drifts on from there."""
+
+    async def main(world: World) -> list[int]:
+        world.clock.drift(1_000_000)
+        await asyncio.sleep(10)
+        world.clock.set_time(5_000)
+        found = [world.clock.now_ns()]
+        await asyncio.sleep(10)
+        return [*found, world.clock.now_ns()]
+
+    assert foretold.run(main, exact_time=True).value == [5_000 * 10**9, 5_020 * 10**9]

@@ -5,12 +5,20 @@ and its `finally` blocks run. A host that lost its power has none. So the one by
 keeps a frame's state is set to "completed": the frame's variables are then released and its code is
 left alone. Where that byte is, is found out by looking, and tried before it is relied on; on a
 Python where it cannot be found, `abandon` keeps the coroutines for the life of the process.
+
+A coroutine also holds generators that it does not await: each `with` of a `@contextmanager` is one.
+Which of them are its own and which are shared with the living, only the collector knows. So those
+are not looked for: the frames of the dead are emptied, and while `nothing_is_finalized`, what is
+freed is freed as it stands. A generator that somebody else holds is not freed, and goes on.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Final
 
 _COMPLETED: Final = 1
@@ -75,24 +83,106 @@ def _chain(coro: Any) -> list[Any]:
     return found
 
 
-def abandon(coro: Any) -> None:
-    """Free a suspended coroutine, and those it awaits, without running any of their code."""
-    chain = _chain(coro)
+def _frame_of(coro: Any) -> FrameType | None:
+    names = ("cr_frame", "gi_frame", "ag_frame")
+    return next((f for name in names if (f := getattr(coro, name, None)) is not None), None)
+
+
+_CLEAR: Final = 192
+"""Where a type keeps its `tp_clear`, on 64-bit CPython since 3.8."""
+
+
+def _slot(kind: type, offset: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p.from_address(id(kind) + offset)
+
+
+_clear: Any = None
+if sys.version_info < (3, 14) and ctypes.sizeof(ctypes.c_void_p) == 8:
+    _address = _slot(FrameType, _CLEAR).value
+    assert _address, "frames are cleared by the collector"
+    _clear = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(_address)
+
+
+def _empty(frame: FrameType) -> None:
+    """Let go what a frame holds, also on its stack. (`frame.clear()` closes a generator's frame,
+    and else does nothing to it: this is what the collector calls.)"""
+    if _clear is not None:
+        _clear(frame)
+
+
+def abandon(*coros: Any) -> None:
+    """Free suspended coroutines, and those they await, without running any of their code. What
+    their frames hold is let go: do it while `nothing_is_finalized`."""
+    chains = [each for coro in coros for each in _chain(coro)]
     if _STATE_BYTE is None:
-        _kept.extend(chain)
+        _kept.extend(chains)
         return
-    for each in chain:
+    frames = [_frame_of(each) for each in chains]  # who is marked does not show its frame
+    for each in chains:
         _mark(each)
+    for frame in frames:
+        if frame is not None:
+            _empty(frame)
+
+
+# --- generators that the dead hold ---------------------------------------------------------------
+
+_FINALIZE: Final = 392
+"""Where a type keeps its `tp_finalize`, on 64-bit CPython since 3.8."""
+_KINDS: Final = (GeneratorType, CoroutineType, AsyncGeneratorType)
+_NO_FINALIZER: Final = (list, dict, tuple)
+
+
+def _finalizer_is_there() -> bool:
+    """All three kinds have the same one there, and others have none."""
+    values = {_slot(kind, _FINALIZE).value for kind in _KINDS}
+    return (
+        len(values) == 1
+        and None not in values
+        and not any(_slot(kind, _FINALIZE).value for kind in _NO_FINALIZER)
+    )
+
+
+_can_silence = ctypes.sizeof(ctypes.c_void_p) == 8 and _finalizer_is_there()
+
+
+@contextmanager
+def nothing_is_finalized() -> Iterator[None]:
+    """Inside, a suspended generator or coroutine that is freed runs no `finally`."""
+    if not _can_silence:
+        yield
+        return
+    before = [(slot := _slot(kind, _FINALIZE), slot.value) for kind in _KINDS]
+    for slot, _ in before:
+        slot.value = None
+    try:
+        yield
+    finally:
+        for slot, value in before:
+            slot.value = value
+
+
+def _suspended(ran: list[str]) -> Any:
+    coro = _probe(ran)
+    coro.send(None)
+    return coro
 
 
 def _try_it() -> bool:
     ran: list[str] = []
-    coro = _probe(ran)
-    coro.send(None)
-    abandon(coro)
-    del coro
+    abandon(_suspended(ran))
     return not ran
+
+
+def _try_silence() -> bool:
+    ran: list[str] = []
+    with nothing_is_finalized():
+        _suspended(ran)
+    silent = not ran
+    _suspended(ran)
+    return silent and ran == ["finally"]
 
 
 if _STATE_BYTE is not None and not _try_it():
     _STATE_BYTE = None
+_can_silence = _can_silence and _try_silence()

@@ -30,7 +30,16 @@ def to_ns(seconds: float) -> int:
 class VirtualClock:
     """One host's time. `ns` is its monotonic clock; the wall clock is an offset to it."""
 
-    __slots__ = ("exact", "ns", "read_ns", "start_ns", "step_ns", "wall_offset_ns")
+    __slots__ = (
+        "drift_ppm",
+        "drift_since_ns",
+        "exact",
+        "ns",
+        "read_ns",
+        "start_ns",
+        "step_ns",
+        "wall_offset_ns",
+    )
 
     def __init__(
         self, *, epoch_s: float = EPOCH_S_DEFAULT, monotonic_s: float = MONOTONIC_S_DEFAULT
@@ -40,6 +49,8 @@ class VirtualClock:
         self.step_ns = 1_000
         self.read_ns = 1_000
         self.exact = False
+        self.drift_ppm = 0.0
+        self.drift_since_ns = self.ns
 
     def make_exact(self) -> None:
         """Time moves only where the program waits: for tests that assert exact instants."""
@@ -54,9 +65,43 @@ class VirtualClock:
         self.ns += self.read_ns
         return self.ns + self.wall_offset_ns
 
+    def wall_now_ns(self) -> int:
+        """The wall clock, for who is no program: time does not move."""
+        return self.ns + self.wall_offset_ns
+
+    def drifted_ns(self) -> int:
+        """How far the wall clock has drifted since `drift`."""
+        return 0
+
+    def drift(self, ppm: float) -> int:
+        """From now on the wall clock goes wrong by so many microseconds a second. Returns by how
+        much it has until now, which stays."""
+        drifted_ns = self.drifted_ns()
+        self.wall_offset_ns += drifted_ns
+        self.drift_ppm, self.drift_since_ns = ppm, self.ns
+        # A clock that does not drift, hence nearly every one, pays nothing for those that do.
+        self.__class__ = DriftingClock if ppm else VirtualClock
+        return drifted_ns
+
     @property
     def elapsed_ns(self) -> int:
         return self.ns - self.start_ns
+
+
+class DriftingClock(VirtualClock):
+    """A clock whose quartz is too fast or too slow."""
+
+    __slots__ = ()
+
+    def drifted_ns(self) -> int:
+        return round((self.ns - self.drift_since_ns) * self.drift_ppm / 1e6)
+
+    def read_wall_ns(self) -> int:
+        self.ns += self.read_ns
+        return self.wall_now_ns()
+
+    def wall_now_ns(self) -> int:
+        return self.ns + self.wall_offset_ns + self.drifted_ns()
 
 
 @runtime_checkable

@@ -31,6 +31,7 @@ from foretold.kernel import (
     clock_patches,
     counters,
     entropy_patches,
+    environment_patches,
     fence,
     file_patches,
     generators,
@@ -62,6 +63,7 @@ class Patches:
         if not self._depth:
             for module in (clock_patches, entropy_patches, machine_patches, imports):
                 self._changes.apply(*module.CHANGES)
+            self._changes.apply(*environment_patches.CHANGES)
             self._changes.apply(*file_patches.ALL_CHANGES)
             try:
                 self._adopt_ssl()
@@ -158,6 +160,7 @@ class Patches:
         counters.begin_run()
         fence.begin_run()
         file_patches.begin_run(computer)
+        environment_patches.begin_run()
         self._computer = running[get_ident()] = computer
 
     def deactivate(self) -> None:
@@ -165,6 +168,7 @@ class Patches:
         if self._computer is not None:
             self._computer = None
             running.clear()
+            environment_patches.end_run()
             file_patches.end_run()
             fence.end_run()
             counters.end_run()

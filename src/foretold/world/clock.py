@@ -41,6 +41,9 @@ class WorldClock:
         self._host = host
         self._clock = host.kernel.clock
         self._skew_ns = 0
+        """By how much the wall clock is wrong, apart from what it drifts since `drift`."""
+        self.changes = 0
+        """How often somebody has set it, right or wrong."""
 
     def now(self) -> float:
         """Seconds since 1970 on the wall clock, as `time.time()`."""
@@ -65,14 +68,38 @@ class WorldClock:
     def set_time(self, epoch_s: float) -> None:
         """Set the wall clock, forwards or back. The monotonic clock goes on undisturbed."""
         check_number("set_time's epoch_s", epoch_s)
+        self._take_stock(self._clock.drift_ppm)
         self._clock.wall_offset_ns = to_ns(epoch_s) - self._clock.ns
         self._skew_ns = 0
 
     def skew(self, seconds: float) -> None:
-        """Let the wall clock go wrong by this much (not in addition to an earlier skew)."""
+        """Let the wall clock be wrong by this much: not in addition to an earlier skew, nor to what
+        it has drifted until now. 0 puts it right."""
         check_number("skew's seconds", seconds)
+        self._take_stock(self._clock.drift_ppm)
         self._clock.wall_offset_ns += to_ns(seconds) - self._skew_ns
         self._skew_ns = to_ns(seconds)
+        self._note(f"is wrong by {seconds:+g} s" if seconds else "is right")
+
+    def drift(self, ppm: float) -> None:
+        """Let the wall clock run too fast from now on, by `ppm` microseconds a second, or too slow
+        (below 0). With 0 it runs as it should again, and what it has drifted stays: `skew(0)` puts
+        it right. The monotonic clock and all timers go on undisturbed."""
+        check_number("drift's ppm", ppm, above=-1e6)
+        self._take_stock(ppm)
+        self._note(f"drifts by {ppm:+g} ppm" if ppm else "drifts no more")
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nobody has set the wall clock wrong."""
+        return not self._skew_ns and not self._clock.drift_ppm
+
+    def _take_stock(self, ppm: float) -> None:
+        self.changes += 1
+        self._skew_ns += self._clock.drift(ppm)
+
+    def _note(self, what: str) -> None:
+        self._host.world.note_fault(f"the clock of {self._host.name} {what}")
 
     def schedule(self, callback: Callable[[], Any], delay_s: float) -> CancelToken:
         """Call `callback` after `delay_s` virtual seconds. An async function becomes a task.

@@ -50,7 +50,8 @@ class Ending:
     def __init__(self, host: Host, grace_s: float) -> None:
         self.host = host
         self.over = False
-        self.was_killed = False
+        self.by_itself = False
+        """It went its way to the end; nobody killed it."""
         self.with_all = False
         """The whole run ends, and this host with it."""
         self.waiters: list[asyncio.Future[None]] = []
@@ -64,7 +65,7 @@ class Ending:
         host.ending = self
         host.kernel.on_housekeeping = self._count_steps
         host.paused = False
-        host.signal(signal.SIGTERM)
+        host.deliver(signal.SIGTERM)
         self._when_done((started.task for started in host.mains), self._cancel_the_rest)
 
     def shorten(self, grace_s: float) -> None:
@@ -141,6 +142,7 @@ class Ending:
         for loop in self.host.loops:
             report_started_too_late(loop)
         report_unseen(self.host.kernel)
+        self.by_itself = True
         self.host.die()
 
     # --- the end of its grace --------------------------------------------------------------------
@@ -152,7 +154,6 @@ class Ending:
     def _kill(self) -> None:
         """At the end of a run all that are left die at one instant: what a host would say about
         the death of another is our doing, and nothing that the program is to blame for."""
-        self.was_killed = True
         world = self.host.world
         for host in world.live_hosts() if self.with_all else [self.host]:
             host.kernel.clock.ns = max(host.kernel.clock.ns, now_ns(world))

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import signal
+from _thread import get_ident
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from foretold.errors import EscapedWorld, UsageError
+from foretold.kernel.computer import running
 from foretold.kernel.kernel import Kernel
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.disk.disk import Disk
 from foretold.world.ending import GRACE_S, Ending, begin_ending, one_has_ended
+from foretold.world.environment import Environment
 from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
 from foretold.world.modules import OwnModules
-from foretold.world.net.answers import answers_of
+from foretold.world.net.answers import IGNORED_SIGNALS, answers_of
 from foretold.world.net.descriptors import Descriptors
 from foretold.world.net.stack import Stack
 from foretold.world.outside import NEVER
@@ -40,13 +45,19 @@ class Host:
         self.name = name
         self.kernel = kernel
         self.descriptors = Descriptors()
+        self.environment = Environment()
+        """Its environment variables, `os.environ` to its programs."""
         self.signals: dict[int, Any] = {}
         self.stack = world.network.add_host(name, kernel)
         self.loop = HostLoop(self)
         self.loops = [self.loop]
         self.clock = WorldClock(self)
         self.paused = False
-        self.main: Callable[..., Any] | str | None = None
+        self.turns = 0
+        """How often its process was begun, ended, paused or resumed: whoever wants to undo what it
+        did sees whether somebody else has come between."""
+        self.programs: list[Callable[..., Any] | str] = []
+        """The mains of this process, or of the last one, that can be started again, in order."""
         self.modules = OwnModules(())
         self._entropy = world.tape.stream("entropy", name)
         self.entropy_drawn = 0
@@ -55,14 +66,19 @@ class Host:
         self.mains: list[HostTask] = []
         self.ending: Ending | None = None
         """How far its process is on its way out, if it was asked to end."""
-        self._buried: list[asyncio.Task[Any]] = []
-        """Tasks of dead processes. If they were collected now, their `finally` would run."""
+        self.buried: list[Any] = []
+        """What dead processes were doing. If it were collected now, their `finally` would run."""
         self._choices: Stream | None = None
         self._disk: Disk | None = None
         self._answers = answers_of(self)
 
     def __repr__(self) -> str:
         return f"<host {self.name}>"
+
+    @property
+    def main(self) -> Callable[..., Any] | str | None:
+        """The main that was started last, of those that can be started again."""
+        return self.programs[-1] if self.programs else None
 
     @property
     def ip(self) -> str:
@@ -111,25 +127,40 @@ class Host:
             raise UsageError(f"{self.name} has crashed: host.restart() starts it again")
         if not self.loops:
             self._begin_process()
+        self.wake()
+        program = main
         if isinstance(main, str):
-            self.main, main = main, self.modules.find(main)
+            with self._acting():
+                main = self.modules.find(main)
         if inspect.iscoroutine(main):
             coro = main
         else:
             _check_program(main)
-            self.main = self.main if isinstance(self.main, str) else main
-            with self.modules.in_place():
+            with self._acting(), self.modules.in_place():
                 coro = main()
             if not inspect.iscoroutine(coro):
                 raise UsageError(
                     f"host.start needs an async function; {_named(main)} is a plain one. Write "
                     "async def, or let an async function call it"
                 )
-        self.wake()
+            self.programs.append(program)
         task = self.loop.create_task(coro)
         started = HostTask(self, task)
         self.mains.append(started)
         return started
+
+    @contextmanager
+    def _acting(self) -> Iterator[None]:
+        """What a program does before its first step, such as importing, it does on this host."""
+        ident = get_ident()
+        former = running.get(ident)
+        if former is not None:
+            running[ident] = self
+        try:
+            yield
+        finally:
+            if former is not None:
+                running[ident] = former
 
     def wake(self) -> None:
         """Something happens to this host now: its clock is not behind that."""
@@ -159,34 +190,59 @@ class Host:
         After `grace_s` virtual seconds, or 10,000 steps, what is still there is killed. Returns
         whether it ended by itself. With `math.inf` it may take as long as the run.
         """
+        self._not_the_tests_own("stop")
+        self.turns += 1
         if self.stack.dead or not self.loops:
             return True
+        self.world.note_fault(f"stop {self.name}")
         ending = begin_ending(self, grace_s)
         await one_has_ended([ending])
-        return not ending.was_killed
+        return ending.by_itself
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process."""
-        self.wake()
-        handler = self.signals.get(number)
-        if callable(handler):
-            self.loop.call_soon(handler, number, None)
+        """Send a signal to the process: its handler, or what Linux does by default. SIGKILL is
+        `kill()`, SIGSTOP and SIGCONT are `pause()` and `resume()`; whatever else ends a process
+        cancels its mains."""
+        if number == signal.SIGKILL:
+            self.kill()
+        elif number == signal.SIGSTOP:
+            self.pause()
         else:
-            for started in self.mains:
-                started.task.cancel()
+            if number == signal.SIGCONT and self.paused:
+                self.resume()
+            self.deliver(number)
+
+    def deliver(self, number: int) -> None:
+        """A signal that a program can handle reaches the process, if there is one."""
+        handler = self.signals.get(number, signal.SIG_DFL)
+        is_default = handler in (signal.SIG_DFL, signal.default_int_handler, None)
+        if not self.loops or handler == signal.SIG_IGN:
+            return
+        if is_default and number in IGNORED_SIGNALS:
+            return
+        self.wake()
+        if not is_default:
+            self.loop.call_soon(handler, number, None)
+            return
+        for started in self.mains:
+            started.task.cancel()
 
     def kill(self) -> None:
         """The process dies at once. Its kernel closes its sockets; nothing of it runs again."""
+        self._not_the_tests_own("kill")
         self.world.note_fault(f"kill {self.name}")
         self.die()
 
     def die(self) -> None:
         """The process is gone, and its kernel closes its sockets."""
+        self.turns += 1
         self._bury()
         self.stack.close_all()
 
     def crash(self) -> None:
         """The power goes: no `finally` runs, no FIN is sent, peers see silence."""
+        self._not_the_tests_own("crash")
+        self.turns += 1
         self.world.note_fault(f"crash {self.name}")
         self._bury()
         self.stack.lose_power()
@@ -194,21 +250,29 @@ class Host:
             self._disk.lose_power()
 
     def restart(self, main: Any = None) -> HostTask:
-        """Start again after `kill`, `crash` or `stop`, with the same main or another."""
-        program = main if main is not None else self.main
-        if program is None:
+        """Start again after `kill`, `crash` or `stop`: all mains that ran, in their order, or with
+        `main` only that one. (Not those that were given as coroutines, which run once.) Gives the
+        one that was started last.
+        """
+        self._not_the_tests_own("restart")
+        programs = [main] if main is not None else self.programs
+        if not programs:
             raise UsageError(f"{self.name} has no main to restart with: restart(main=…)")
         if not self.loop.is_closed() and self.mains:
             self.kill()
+        self.world.note_fault(f"restart {self.name}")
         if self.stack.dead:
             self.stack.regain_power(self.world.now_ns())
         self.wake()
         self._begin_process()
-        return self.start(program)
+        return [self.start(program) for program in programs][-1]
 
     def _begin_process(self) -> None:
+        self.turns += 1
+        self.programs = []
         self._end_files()
         self.signals.clear()
+        self.environment.begin_process()
         self.modules.forget()
         self.descriptors = Descriptors()
         self.loop = HostLoop(self)
@@ -220,24 +284,41 @@ class Host:
             self._disk.end_process()
 
     def pause(self) -> None:
-        """Stand still, as under SIGSTOP; its kernel goes on."""
-        self.paused = True
+        """Stand still, as under SIGSTOP; its kernel goes on. What is started after a `kill` or a
+        `crash` is a new process, and does not stand still."""
+        self._not_the_tests_own("pause")
+        if self.loops:
+            self.turns += 1
+            self.paused = True
+            self.world.note_fault(f"pause {self.name}")
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self.paused = False
-        self.wake()
+        if self.paused:
+            self.turns += 1
+            self.paused = False
+            self.wake()
+            self.world.note_fault(f"resume {self.name}")
+
+    def _not_the_tests_own(self, verb: str) -> None:
+        if self is self.world.home:
+            raise UsageError(
+                f"{verb}: the test itself runs on host {self.name}, and would be gone with it. "
+                f'Start the program on another one:\n  right: api = world.host("api"); '
+                f"api.start(main); api.{verb}()"
+            )
 
     def _bury(self) -> None:
         """What the process was doing is kept, unseen, until the run is over."""
+        self.paused = False
         self.world.keep_dead(self)
         self.descriptors.process_is_over = True
         self._end_files()
         if self.kernel.scheduler is not None:
-            self.kernel.scheduler.drain()
+            self.buried += self.kernel.scheduler.drain()
         for loop in self.loops:
             loop.abandon()
-            self._buried += asyncio.all_tasks(loop)
+            self.buried += asyncio.all_tasks(loop)
             for handle in loop._ready:  # it may be one of them that brings the end about
                 handle.cancel()
         for started in self.mains:
@@ -267,14 +348,17 @@ class Host:
             self.world.network.on_listening.remove(told)
 
     def serve(self, app: Any, port: int = 8000, **config: Any) -> HostTask:
-        """Serve an ASGI application under uvicorn."""
+        """Serve an ASGI application under uvicorn. Each process has a server of its own; name the
+        application ("module:app") if each shall import it anew, as with `isolate`."""
         import uvicorn
 
-        if isinstance(app, str):
-            app = self.modules.find(app)
         settings = {"host": "0.0.0.0", "port": port, "log_config": None, "lifespan": "auto"}
-        server = uvicorn.Server(uvicorn.Config(app, **{**settings, **config}))
-        return self.start(server.serve)
+
+        def serve() -> Any:
+            found = self.modules.find(app) if isinstance(app, str) else app
+            return uvicorn.Server(uvicorn.Config(found, **{**settings, **config})).serve()
+
+        return self.start(serve)
 
     def block_until(self, ready: Callable[[], bool], timeout_s: float | None) -> None:
         """A blocking call waits: this host stands still, the others and the wire go on."""

@@ -200,6 +200,12 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
                 over_tls._closed = True
             transport._closing, transport._sock = True, None
 
+    def forget(self) -> None:
+        """Let go of all that was to run here: the process died, and somebody may hold the loop."""
+        self._ready.clear()
+        self._signal_handlers.clear()
+        self._exception_handler = self._task_factory = self._default_executor = None
+
     # --- names -----------------------------------------------------------------------------------
 
     async def getaddrinfo(

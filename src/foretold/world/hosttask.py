@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from foretold.errors import HostDied
+
 if TYPE_CHECKING:
     from foretold.world.host import Host
 
 
 class HostTask:
-    """What `host.start` gives. Awaiting it gives the main's result, or raises what it raised."""
+    """What `host.start` gives. Awaiting it gives the main's result, or raises what it raised, or
+    `HostDied` if its process was killed or has crashed before it had ended."""
 
     def __init__(self, host: Host, task: asyncio.Task[Any]) -> None:
         self.host = host
@@ -27,7 +30,7 @@ class HostTask:
             self.host.world.forgive(self.task.exception())
         yield from self.ended().__await__()
         if self._dead:
-            raise asyncio.CancelledError(f"{self.host.name} died")
+            raise HostDied(f"{self.host.name} was killed or has crashed before this main had ended")
         return self.task.result()
 
     def done(self) -> bool:

@@ -31,6 +31,7 @@ class OwnModules:
                     f'isolate names modules of the application, such as ["myapp"]; got {name!r}'
                 )
         self._copies: dict[str, ModuleType] = {}
+        self._in_place = False
 
     def is_own(self, module: str) -> bool:
         """Whether this host has a copy of its own of that module."""
@@ -39,9 +40,10 @@ class OwnModules:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside, imports of these modules give this host's copies."""
-        if not self._names:
+        if not self._names or self._in_place:
             yield
             return
+        self._in_place = True
         others = {name: sys.modules.pop(name) for name in list(sys.modules) if self.is_own(name)}
         sys.modules.update(self._copies)
         try:
@@ -51,6 +53,7 @@ class OwnModules:
                 name: sys.modules.pop(name) for name in list(sys.modules) if self.is_own(name)
             }
             sys.modules.update(others)
+            self._in_place = False
 
     def forget(self) -> None:
         """The process is gone; the next one imports afresh."""

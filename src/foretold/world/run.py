@@ -9,12 +9,12 @@ import gc
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from foretold.errors import BackgroundFailure, ForetoldError, RunDiscarded, UsageError
-from foretold.kernel.abandon import abandon
+from foretold.errors import BackgroundFailure, ForetoldError, HostDied, RunDiscarded, UsageError
+from foretold.kernel.abandon import abandon, nothing_is_finalized
 from foretold.kernel.actors import restart_numbers
 from foretold.kernel.clock import to_ns
 from foretold.kernel.loop import WorldLoop
@@ -247,7 +247,7 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
         error = raised
     try:
         world.ending = True
-        if not isinstance(error, ForetoldError):
+        if isinstance(error, HostDied) or not isinstance(error, ForetoldError):
             _finish_hosts_too(world)
         gc.collect()
         report_unseen(world.home.kernel)
@@ -362,26 +362,41 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 def _take_down(world: World) -> None:
     """End what did not end by itself, in a sealed world: nothing it does has an effect."""
-    ended = sum(map(_leave_lying, world.graves)) + sum(map(_close_tasks, world.living_loops()))
-    for loop in (*world.graves, *world.living_loops()):
+    living = world.living_loops()
+    ended = sum(map(_close_tasks, living))
+    _close_loops(living)
+    if ended:
+        gc.collect()  # here, and not in the middle of the next run
+    if world.graves:
+        if not ended:
+            gc.collect()  # what is garbage by now was not the dead's, and ends as it always does
+        _bury_for_good(world)
+
+
+def _close_loops(loops: Iterable[HostLoop]) -> None:
+    for loop in loops:
         if not loop.is_closed():
             with contextlib.suppress(RuntimeError):
                 loop.close()
-    if ended:
-        gc.collect()  # here, and not in the middle of the next run
 
 
-def _leave_lying(loop: HostLoop) -> int:
-    """A process that was killed ends nothing: no `finally`, no `__aexit__`. Its coroutines are not
-    closed either: CPython 3.12.1 leaks what a coroutine awaits if it is closed when it has ended,
-    and with it the whole world."""
-    left = sorted(asyncio.all_tasks(loop), key=hash)
-    for task in left:
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
-        abandon(task.get_coro())
-    for generator in loop._asyncgens:
-        abandon(generator)
-    return len(left)
+def _bury_for_good(world: World) -> None:
+    """Processes that were killed end nothing: no `finally`, no `__exit__`, no `__aexit__`. Their
+    coroutines are not closed either: CPython 3.12.1 leaks what a coroutine awaits if it is closed
+    when it has ended, and with it the whole world."""
+    with nothing_is_finalized():
+        _leave_lying(world.graves)
+        _close_loops(world.graves)
+        world.forget_the_dead()
+        gc.collect()
+
+
+def _leave_lying(loops: list[HostLoop]) -> None:
+    for loop in loops:
+        left = sorted(asyncio.all_tasks(loop), key=hash)
+        for task in left:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
+        abandon(*(task.get_coro() for task in left), *loop._asyncgens)
 
 
 def _close_tasks(loop: HostLoop) -> int:

@@ -7,7 +7,7 @@ import contextlib
 import re
 from _thread import get_ident
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from foretold.arguments import printable
@@ -97,11 +97,18 @@ class World:
         )
         return Host(self, name, kernel)
 
-    def host(self, name: str, *, isolate: Sequence[str] = ()) -> Host:
+    def host(
+        self,
+        name: str,
+        *,
+        isolate: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> Host:
         """The host of that name; it is made when it is first asked for.
 
         With `isolate=["myapp"]` it imports a copy of its own of these modules, so that two replicas
         of one application share no globals. Name its program then: `host.start("myapp.run:main")`.
+        `environment={"PORT": "80"}` adds to its `os.environ`, which no other host shares.
         """
         asked: object = name
         found = self.hosts.get(name) if isinstance(asked, str) else None
@@ -112,6 +119,8 @@ class World:
             self.outside.join(found)
         if isolate:
             found.modules = OwnModules(isolate)
+        if environment is not None:
+            found.environment.give(environment)
         return found
 
     @property
@@ -137,6 +146,14 @@ class World:
     def keep_dead(self, host: Host) -> None:
         """Keep what a dead process was doing until the run is over."""
         self.graves.extend(host.loops)
+
+    def forget_the_dead(self) -> None:
+        """Let go of all that dead processes were doing."""
+        for loop in self.graves:
+            loop.forget()
+        self.graves.clear()
+        for host in self.hosts.values():
+            host.buried.clear()
 
     def home_exits(self) -> None:
         """The test's own program is over: its loop is closed, and its kernel closes its sockets."""
@@ -176,11 +193,15 @@ class World:
             self.at_end.append(self.nemesis.finish)
 
     async def heal(self) -> None:
-        """Stop all faults, repair everything."""
+        """Stop all faults, repair the network, let hosts go on that were paused. Dead hosts stay
+        dead, and clocks that the test has set wrong stay wrong."""
         self.healed = True
         if self.nemesis is not None:
             self.nemesis.stop()
         self.network.heal()
+        for host in self.hosts.values():
+            host.resume()
+        self.note_fault("heal")
 
     @property
     def clock(self) -> WorldClock:

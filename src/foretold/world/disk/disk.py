@@ -188,7 +188,7 @@ class Disk:
 
     def _now_ns(self) -> int:
         clock = self.host.kernel.clock
-        now_ns = clock.ns + clock.wall_offset_ns
+        now_ns = clock.wall_now_ns()
         return now_ns - now_ns % TICK_NS
 
     def _ordered(self, names: list[str]) -> list[str]:

@@ -21,8 +21,9 @@ class Crash(OnHost):
     name = "crash"
 
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+        for_good = host.ending is not None
         host.crash()
-        return partial(restart, ground, host)
+        return partial(restart, ground, host, for_good, host.turns)
 
 
 CRASH = Crash()

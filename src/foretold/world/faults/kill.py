@@ -1,6 +1,7 @@
 """Kill: a host's process dies, its kernel closes its sockets; a while later it is started again.
 
-Only hosts that were started with a function can be: a coroutine runs once.
+Only hosts that were started with a function can be: a coroutine runs once. Never: one that the test
+itself has ended comes back.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ class Kill(OnHost):
     name = "kill"
 
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+        for_good = host.ending is not None
         host.kill()
-        return partial(restart, ground, host)
+        return partial(restart, ground, host, for_good, host.turns)
 
 
-def restart(ground: Ground, host: Any) -> None:
-    """Start a host again that was killed or has crashed, unless the run is over."""
-    if not ground.is_over:
+def restart(ground: Ground, host: Any, for_good: bool, turns: int) -> None:
+    """Start a host again that we have killed or crashed, unless it was on its way out already, the
+    test has done something about it since (started it, or ended it for good), or the run is over.
+    """
+    if not ground.is_over and not for_good and host.turns == turns:
         ground.wake(host)
         host.restart()
-        ground.world.note_fault(f"restart {host.name}")
 
 
 KILL = Kill()

@@ -23,11 +23,9 @@ class Loss(BetweenHosts):
         world = ground.world
         share = choices.pick(SHARES, "share")
         world.network.loss(share, between=(a, b))
-        world.note_fault(f"loss {a} <-> {b} of {share:.0%}")
 
         def undo() -> None:
             world.network.loss(0.0, between=(a, b))
-            world.note_fault(f"loss {a} <-> {b} over")
 
         return undo
 

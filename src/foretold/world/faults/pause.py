@@ -19,12 +19,12 @@ class Pause(OnHost):
 
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
         host.pause()
-        ground.world.note_fault(f"pause {host.name}")
+        turns = host.turns
 
         def undo() -> None:
-            ground.wake(host)
-            host.resume()
-            ground.world.note_fault(f"resume {host.name}")
+            if host.turns == turns:  # else the test has done something about it
+                ground.wake(host)
+                host.resume()
 
         return undo
 

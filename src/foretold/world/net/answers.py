@@ -51,28 +51,30 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         return pair_of(host, family, type, proto)
 
     def set_signal(number: int, handler: Any) -> Any:
-        before = host.signals.get(number, _DEFAULT_SIGNALS.get(number))
+        before = host.signals.get(number, _DEFAULT_HANDLERS.get(number, signal.SIG_DFL))
         host.signals[number] = handler
         return before
 
     def raise_signal(number: int) -> None:
-        handler = host.signals.get(number)
-        if callable(handler):
+        handler = host.signals.get(number, signal.SIG_DFL)
+        if callable(handler) and handler is not signal.default_int_handler:
             handler(number, None)
-        elif handler is not signal.SIG_IGN:
+        elif handler != signal.SIG_IGN and number not in IGNORED_SIGNALS:
             # The default action ends the process here and now; its main goes no further.
             raise asyncio.CancelledError(f"{host.name} was ended by signal {number}")
 
     def kill(pid: int, number: int) -> None:
         if pid != host.pid():
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
-        raise_signal(number)
+        if number:  # 0 asks whether the process is there
+            raise_signal(number)
 
     return {
         "import": lambda module: import_time(host, module),
         "files": lambda *call: host.disk.call(*call),  # no disk is made before the first call
         "signal.raise_signal": raise_signal,
         "os.kill": kill,
+        "os.environ": host.environment.table,
         "os.uname": lambda: os.uname_result((*_MACHINE[:1], host.name, *_MACHINE[1:])),
         "os.cpu_count": lambda: _PROCESSORS,
         "os.sched_getaffinity": lambda pid: set(range(_PROCESSORS)),
@@ -104,7 +106,9 @@ def _tls() -> Any:
 
 _MACHINE = ("Linux", "6.1.0", "#1 SMP", "x86_64")
 _PROCESSORS = 4
-_DEFAULT_SIGNALS: dict[int, Any] = {}
+_DEFAULT_HANDLERS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
+IGNORED_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT})
+"""What Linux does nothing about if the program has no handler. (SIGCONT ends a pause besides.)"""
 
 
 def pair_of(host: Host, family: int, type: int, proto: int) -> tuple[WorldSocket, WorldSocket]:

@@ -298,6 +298,16 @@ class Network:
         if self.on_fault is not None:
             self.on_fault(text)
 
+    def _where(self, between: tuple[HostName, HostName] | None) -> str:
+        if between is None:
+            return "everywhere"
+        one, other = map(self._stack, between)
+        return f"{one.name} <-> {other.name}"
+
+    def _note_share(self, what: str, p: float, between: tuple[HostName, HostName] | None) -> None:
+        how = f"of {p * 100:g}%" if p else "over"
+        self._note(f"{what} {self._where(between)} {how}")
+
     def latency(
         self,
         low_s: float,
@@ -311,24 +321,28 @@ class Network:
         check_number("latency's high_s", high_s, at_least=low_s)
         for path in self._between(between):
             path.low_ns, path.high_ns = to_ns(low_s), to_ns(high_s)
+        self._note(f"latency {self._where(between)} of {low_s:g} to {high_s:g} s")
 
     def loss(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all packets is lost. TCP sends them again, UDP does not."""
         check_number("loss", p, at_least=0, below=1)
         for path in self._between(between):
             path.loss = p
+        self._note_share("loss", p, between)
 
     def duplication(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all datagrams arrives twice."""
         check_number("duplication", p, at_least=0, at_most=1)
         for path in self._between(between):
             path.duplication = p
+        self._note_share("duplication", p, between)
 
     def reordering(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all datagrams takes a detour, so that later ones overtake it."""
         check_number("reordering", p, at_least=0, at_most=1)
         for path in self._between(between):
             path.reordering = p
+        self._note_share("reordering", p, between)
 
     def bandwidth(
         self, bytes_per_s: float | None, between: tuple[HostName, HostName] | None = None
@@ -338,6 +352,8 @@ class Network:
             check_number("bandwidth (if not None)", bytes_per_s, above=0)
         for path in self._between(between):
             path.bytes_per_s = bytes_per_s
+        how = "without limit" if bytes_per_s is None else f"of {bytes_per_s:g} bytes per s"
+        self._note(f"bandwidth {self._where(between)} {how}")
 
     def buffers(self, send: int, receive: int) -> None:
         """The socket buffers of connections made from now on, in bytes."""
