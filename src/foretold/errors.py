@@ -51,6 +51,10 @@ class Deadlock(ForetoldError):
 
     Found at once, by looking, not by a timeout. The message lists each waiting task, the line
     where it waits and what it waits for.
+
+    Other hosts may still tick, as servers do. If for an hour of virtual time nothing has happened
+    but their timers, and the test itself has none, that is a deadlock as well. Remedy, if the test
+    waits for something later: `async with asyncio.timeout(…)`.
     """
 
 

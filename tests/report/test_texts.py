@@ -162,6 +162,16 @@ def test_departures_are_counted_by_kind() -> None:
     choices = {"workload": [Choice(3, 9, ""), Choice(0, 9, ""), Choice(1, 9, "")]}
     tape = Tape("derived", schedule=schedule, choices=choices)
     assert departures(tape) == "1 delay and 1 late step and 2 chosen values"
+    faults = {
+        "fault": [Choice(1, 2, "any faults")],
+        "fault/reset": [Choice(1, 2, "reset at all")],
+        "fault/reset/1": [Choice(1, 2, "strikes"), Choice(3, 7, "after the burst began")],
+        "fault/reset/2": [Choice(0, 2, "strikes")],
+        "fault/hold/1": [Choice(1, 2, "strikes")],  # of a kind that is not in the run
+    }
+    assert departures(Tape("derived", choices=faults)) == "1 fault"
+    del faults["fault"]
+    assert departures(Tape("derived", choices=faults)) == departures(Tape.calm())
     assert departures(Tape.calm()) == "the calm run, where nothing is delayed,"
     assert departures(Tape.seeded(7)) == "all choices come from the seed"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 
 import pytest
@@ -270,6 +271,91 @@ def test_a_failure_names_the_one_fault_it_needs() -> None:
     assert "s, fault: reset main <-> server" in failure.story
     with pytest.raises(ConnectionResetError):
         foretold.replay(main, failure.tape)
+
+
+async def answered_once(world: foretold.World) -> float:
+    """One request, as short as a test can be: how long it took."""
+    world.host("server").start(serve)
+    await world.host("server").listening(PORT)
+    began_s = world.clock.monotonic()
+    await ask()
+    return world.clock.monotonic() - began_s
+
+
+def test_a_short_test_is_struck_as_well() -> None:
+    """A test that speaks for two milliseconds: at least a third of the runs notice a fault."""
+    calm_s = max(foretold.run(answered_once, seed=seed).value for seed in range(20))
+    noticed = sum(
+        foretold.run(answered_once, seed=seed, faults=foretold.faults.network).value > 2 * calm_s
+        for seed in range(90)
+    )
+    assert noticed >= 30
+
+
+@pytest.mark.parametrize("seed", [0, 1000, 2000])
+def test_a_careless_retry_is_found_without_sleeps(seed: int) -> None:
+    """A planted bug: who got no answer asks again, and is served twice. Five requests that follow
+    each other at once are over in some milliseconds, and it is found all the same."""
+
+    async def main(world: foretold.World) -> None:
+        orders: list[bytes] = []
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                orders.append(await reader.readline())
+                writer.write(b"taken\n")
+                await writer.drain()
+            writer.close()
+
+        async def shop() -> None:
+            await asyncio.start_server(take, "0.0.0.0", PORT)
+
+        async def order(number: int) -> bool:
+            reader, writer = await asyncio.open_connection("shop", PORT)
+            try:
+                writer.write(b"%d\n" % number)
+                return await reader.readline() == b"taken\n"
+            finally:
+                writer.close()
+
+        world.host("shop").start(shop)
+        await world.host("shop").listening(PORT)
+        for number in range(5):
+            for _ in range(3):
+                with contextlib.suppress(OSError):  # TimeoutError is one
+                    if await asyncio.wait_for(order(number), 1):
+                        break
+        taken = [line for line in orders if line]
+        assert len(taken) == len(set(taken))
+
+    outcome = foretold.explore(
+        main, runs=60, seed=seed, faults=foretold.faults.network, shrink=False, confirm=False
+    )
+    assert isinstance(outcome.failure and outcome.failure.exception, AssertionError)
+
+
+def test_what_opens_in_calm_strikes_afterwards() -> None:
+    """The first word is spoken inside `calm`, where nothing strikes; right after it something may,
+    and after `heal` nothing does."""
+    struck = {"calm": 0, "after": 0, "healed": 0}
+
+    async def main(world: foretold.World) -> None:
+        assert world.nemesis is not None
+        async with world.calm():
+            world.host("server").start(serve)
+            await world.host("server").listening(PORT)
+            assert await ask()
+            struck["calm"] += world.nemesis.struck
+        await ask()
+        struck["after"] += (before := world.nemesis.struck)
+        await world.heal()
+        assert await ask()
+        struck["healed"] += world.nemesis.struck - before
+
+    for seed in range(20):
+        foretold.run(main, seed=seed, faults=foretold.faults.network)
+    assert (struck["calm"], struck["healed"]) == (0, 0)
+    assert struck["after"] >= 5
 
 
 def test_a_killed_host_is_started_again() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import math
 import os
+import socket
 import time
 from typing import Any
 
@@ -103,6 +104,172 @@ def test_a_deadlock_while_cleaning_up(swallows: str) -> None:
 
     with pytest.raises(foretold.Deadlock, match=r"stubborn waits at .* for Event\.wait\(\)"):
         foretold.run(main, wall_s_max=math.inf)
+
+
+# --- deadlocks beside hosts that tick -----------------------------------------------------------
+
+
+async def tick() -> None:
+    """As uvicorn does it, but less often: look around for ever."""
+    while True:
+        await asyncio.sleep(1)
+
+
+async def echo_and_tick() -> None:
+    """A server that ticks."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(line)
+        writer.close()
+
+    await asyncio.start_server(echo, "0.0.0.0", 80)
+    await tick()
+
+
+@pytest.mark.parametrize(("order", "strategy"), PLANS)
+def test_a_deadlock_beside_a_host_that_ticks(order: str, strategy: str) -> None:
+    """Nobody will ever set the event, though the server is busy: found after an hour of virtual
+    time, long before any limit, with a list of who waits on which line."""
+
+    async def main(world: foretold.World) -> None:
+        world.host("server").start(echo_and_tick)
+        await world.host("server").listening(80)
+        _, writer = await asyncio.open_connection("server", 80)
+        try:
+            await asyncio.Event().wait()  # nobody sets it
+        finally:
+            writer.close()
+
+    with pytest.raises(foretold.Deadlock) as caught:
+        foretold.run(main, order=order, strategy=strategy, wall_s_max=math.inf, steps_max=20_000)
+    lines = str(caught.value).splitlines()
+    assert "from 61 s to 3,661 s of virtual time nothing" in lines[0]
+    assert "but timers of server:" in lines[0]
+    waiting = line_with("await asyncio.Event().wait()  # nobody sets it")
+    assert any(f"main waits at {os.path.abspath(__file__)}:{waiting} for" in line for line in lines)
+    assert any("sleep() in tasks" in line for line in lines)
+    assert "asyncio.timeout" in lines[-1]
+
+
+def test_keep_alive_probes_are_only_ticks() -> None:
+    """A connection that is probed once a minute does not hide the deadlock."""
+
+    async def main(world: foretold.World) -> None:
+        world.host("server").start(echo_and_tick)
+        await world.host("server").listening(80)
+        reader, writer = await asyncio.open_connection("server", 80)
+        connection = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
+        await reader.readline()
+
+    with pytest.raises(foretold.Deadlock, match="but timers of server"):
+        foretold.run(main, steps_max=20_000)
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_probes_do_not_hide_who_sleeps(blocking: bool) -> None:
+    """The next thing to happen is a keep-alive probe, which is in vain; the server speaks later."""
+
+    async def speak_later(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(200)
+        writer.write(b"!")
+        writer.close()
+
+    async def serve() -> None:
+        await asyncio.start_server(speak_later, "0.0.0.0", 80)
+
+    async def main(world: foretold.World) -> bytes:
+        world.host("server").start(serve)
+        await world.host("server").listening(80)
+        with socket.create_connection(("server", 80)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if blocking:
+                return connection.recv(1)
+            connection.setblocking(False)
+            return await asyncio.get_running_loop().sock_recv(connection, 1)
+
+    assert foretold.run(main).value == b"!"
+
+
+def test_a_blocking_call_beside_a_host_that_ticks() -> None:
+    """The same for a plain test that blocks in `recv`; with a time limit it is no deadlock."""
+
+    async def main(world: foretold.World, timeout_s: float | None) -> None:
+        world.host("server").start(echo_and_tick)
+        await world.host("server").listening(80)
+        with socket.create_connection(("server", 80)) as connection:
+            connection.settimeout(timeout_s)
+            connection.recv(1)
+
+    with pytest.raises(foretold.Deadlock, match="but timers of server"):
+        foretold.run(lambda world: main(world, None), steps_max=20_000)
+    with pytest.raises(TimeoutError):
+        foretold.run(lambda world: main(world, 10_000.0), steps_max=200_000)
+
+
+@pytest.mark.parametrize(
+    "pauses_s", [[3000.0], [9000.0], [9000.0, 3000.0]], ids=["soon", "late", "twice"]
+)
+def test_who_sleeps_long_on_another_host_is_waited_for(pauses_s: list[float]) -> None:
+    """No false alarm: the server speaks after 50 minutes, or after hours in one sleep, or after a
+    sleep that followed such a one, and something else ticks all the while."""
+
+    async def speak_later(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for pause_s in pauses_s:
+            await asyncio.sleep(pause_s)
+        writer.write(b"at last\n")
+        writer.close()
+
+    async def serve() -> None:
+        await asyncio.start_server(speak_later, "0.0.0.0", 80)
+        await tick()
+
+    async def main(world: foretold.World) -> bytes:
+        world.host("server").start(serve)
+        await world.host("server").listening(80)
+        reader, writer = await asyncio.open_connection("server", 80)
+        try:
+            return await reader.readline()
+        finally:
+            writer.close()
+
+    assert foretold.run(main).value == b"at last\n"
+
+
+@pytest.mark.parametrize("what", ["sleep", "timeout", "ticks", "messages", "rest"])
+def test_what_goes_on_is_no_deadlock(what: str) -> None:
+    """No false alarm: the test itself sleeps for long, has a time limit, ticks; other hosts talk
+    to each other; or the test waits until the world is at rest, which has a limit of its own."""
+
+    async def talk() -> None:
+        _, writer = await asyncio.open_connection("server", 80)
+        for _ in range(6):
+            await asyncio.sleep(1800)
+            writer.write(b"still there\n")
+        writer.close()
+
+    async def main(world: foretold.World) -> None:
+        world.host("server").start(echo_and_tick)
+        await world.host("server").listening(80)
+        if what == "sleep":
+            await asyncio.sleep(20_000)
+        elif what == "timeout":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10_000):
+                    await asyncio.Event().wait()
+        elif what == "ticks":
+            for _ in range(2_000):
+                await asyncio.sleep(5)
+        elif what == "messages":
+            await world.host("client").start(talk)
+        else:
+            with pytest.raises(foretold.LimitExceeded, match="did not come to rest"):
+                await world.clock.run_until_idle(limit_s=10_000)
+
+    assert foretold.run(main).virtual_s > 9_999
 
 
 # --- limits ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from foretold.errors import LimitExceeded
 from foretold.kernel.clock import NS
 from foretold.kernel.handles import CANCELLED_ALARMS_MIN, AlarmHandle, AnyHandle
 from foretold.kernel.kernel import Kernel
-from foretold.kernel.waiting import deadlock_among
+from foretold.kernel.waiting import deadlock_of
 
 _heappush, _heappop = heapq.heappush, heapq.heappop
 NEVER_NS = 1 << 100
@@ -185,4 +185,4 @@ class TimedLoop(asyncio.BaseEventLoop):
     def _deadlock(self) -> NoReturn:
         if self.kernel.outside is not None:
             raise self.kernel.outside.deadlock(self)
-        raise deadlock_among(asyncio.all_tasks(self), self.kernel.host)
+        raise deadlock_of(self.kernel.host, asyncio.all_tasks(self))

@@ -89,14 +89,21 @@ def how_it_ended(task: Any) -> str:
     return f"returned {encode(task._result)}"
 
 
-def deadlock_among(tasks: Iterable[asyncio.Task[Any]], host: str) -> Deadlock:
+def deadlock_of(host: str, tasks: Iterable[asyncio.Task[Any]]) -> Deadlock:
     """The error for a host on which nothing can ever run again."""
+    why = f"nothing can run and nothing is scheduled, yet {host} is not done"
+    return deadlock_among(tasks, why)
+
+
+def deadlock_among(
+    tasks: Iterable[asyncio.Task[Any]], why: str, remedy: str | None = None
+) -> Deadlock:
+    """The error for tasks of which none will go on: why, and where each of them waits."""
     lines = []
     for task in sorted(tasks, key=hash):
         place = place_of_task(task)
         where = str(place) if place else "an unknown line"
         lines.append(f"  {printable(task.get_name())} waits at {where} for {describe_wait(task)}")
     listed = "\n".join(lines) or "  (no task is left; main waits for a future)"
-    return Deadlock(
-        f"nothing can run and nothing is scheduled, yet {host} is not done. Waiting:\n{listed}"
-    )
+    said = f"{why}. Waiting:\n{listed}"
+    return Deadlock(f"{said}\n{remedy}" if remedy else said)

@@ -19,6 +19,8 @@ from foretold.search.signature import place_of
 from foretold.search.words import count, short, short_path
 from foretold.tape import WORKLOAD, Tape
 
+FAULTS = "fault"
+"""The stream, and what the names of the single faults' streams begin with."""
 FRAMES_MAX = 12
 WIDTH_CHARS = 100
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
@@ -55,9 +57,29 @@ def departures(tape: Tape) -> str:
         (len(tape.schedule.holds), "delay"),
         (len(tape.schedule.slows), "late step"),
         (chosen, "chosen value"),
+        (_faults_on(tape), "fault"),
     ]
     parts = [count(n, noun) for n, noun in counted if n]
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
+
+
+def _faults_on(tape: Tape) -> int:
+    """How many faults a tape asks for; one may still find nothing to strike."""
+    drawn = {
+        (name, choice.label)
+        for name, entries in tape.choices.items()
+        if name.split("/")[0] == FAULTS
+        for choice in entries
+        if choice.value
+    }
+    if (FAULTS, "any faults") not in drawn:
+        return 0
+    return sum(
+        (f"{FAULTS}/{kind}", f"{kind} at all") in drawn
+        for name, label in drawn
+        if label == "strikes"
+        for kind in name.split("/")[1:2]
+    )
 
 
 def _stock(failure: Failure) -> list[str]:

@@ -90,6 +90,7 @@ class Host:
         """The host's disk; it is made when it is first used."""
         if self._disk is None:
             self._disk = Disk(self)
+            self.world.comes_into_use("disk")
         return self._disk
 
     @property
@@ -147,6 +148,7 @@ class Host:
         task = self.loop.create_task(coro)
         started = HostTask(self, task)
         self.mains.append(started)
+        self.world.comes_into_use("host")
         return started
 
     @contextmanager

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
-from foretold.kernel.waiting import deadlock_among
+from foretold.kernel.waiting import deadlock_of
+from foretold.world.stillness import FIRST_LOOK_NS, Stillness, tasks_of
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -67,10 +68,11 @@ class Outside:
 
     def wait(self, loop: HostLoop) -> bool:
         """`loop` has nothing to do: go on elsewhere until it has. False if nothing ever happens."""
+        look_ns, stillness = loop._clock.ns + FIRST_LOOK_NS, None
         while not loop._ready:
             alarm_ns = loop.next_alarm_ns()
             next_ns, host = self._next()
-            if alarm_ns is None and host is None and (next_ns == NEVER or self.wire.is_vain()):
+            if alarm_ns is None and host is None and self._is_over(next_ns):
                 return False
             first_ns = next_ns if alarm_ns is None else min(next_ns, alarm_ns)
             idlers = loop.kernel.idlers
@@ -82,6 +84,9 @@ class Outside:
                 loop._collect_due_timers()
                 return True
             loop.kernel._check_virtual_time(next_ns)
+            if next_ns > look_ns and alarm_ns is None and not idlers:
+                stillness = stillness or Stillness(self.driver, self.others, self.wire)
+                look_ns = stillness.look(next_ns)
             self._do(next_ns, host)
             if loop.selector.stirred:
                 self._follow(loop)
@@ -100,25 +105,24 @@ class Outside:
         rest of the world goes on until the call can return."""
         clock = host.kernel.clock
         end_ns = NEVER if timeout_s is None else clock.ns + to_ns(timeout_s)
+        look_ns, stillness = clock.ns + FIRST_LOOK_NS, None
         while not ready():
             next_ns, other = self._next()
             if next_ns > end_ns:
                 host.kernel.jump_to(end_ns)
                 raise TimeoutError("timed out")
-            if next_ns == NEVER or (other is None and timeout_s is None and self.wire.is_vain()):
+            if next_ns == NEVER or (other is None and timeout_s is None and self._is_over(next_ns)):
                 raise self.deadlock(host.loop)
+            if next_ns > look_ns and timeout_s is None:
+                stillness = stillness or Stillness(self.driver, self.others, self.wire)
+                look_ns = stillness.look(next_ns)
             self._do(next_ns, other)
             host.kernel.jump_to(max(clock.ns, self._now_ns))
 
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
-        tasks = [
-            t
-            for host in (self.driver, *self.others)
-            for each in host.loops
-            for t in asyncio.all_tasks(each)
-        ]
-        return deadlock_among(tasks, "the world" if self.others else self.driver.name)
+        tasks = tasks_of([self.driver, *self.others])
+        return deadlock_of("the world" if self.others else self.driver.name, tasks)
 
     def _follow(self, loop: HostLoop) -> None:
         """An idle host's clock shows the time at which something woke it."""
@@ -139,6 +143,12 @@ class Outside:
             if host_ns < best_ns:
                 best_ns, chosen = host_ns, host
         return best_ns, chosen
+
+    def _is_over(self, next_ns: int) -> bool:
+        """Whether nothing will come of all that is still to come."""
+        return next_ns == NEVER or (
+            self.wire.is_vain() and all(host.next_ns() == NEVER for host in self.others)
+        )
 
     def _do(self, when_ns: int, host: Host | None) -> None:
         """What `_next` has found happens. A host that was woken from outside has an old clock: it

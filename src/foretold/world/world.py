@@ -8,6 +8,7 @@ import re
 from _thread import get_ident
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from foretold.arguments import printable
@@ -190,7 +191,13 @@ class World:
         if self.settings.faults:
             self.nemesis = Nemesis(self, fault_kinds(self.settings.faults))
             self.nemesis.go_on()
+            self.network.on_first_talk = partial(self.comes_into_use, "network")
             self.at_end.append(self.nemesis.finish)
+
+    def comes_into_use(self, what: str) -> None:
+        """The network, a host or a disk is there to be struck from now on."""
+        if self.nemesis is not None:
+            self.nemesis.open(what)
 
     async def heal(self) -> None:
         """Stop all faults, repair the network, let hosts go on that were paused. Dead hosts stay

@@ -19,6 +19,7 @@ class BitRot(Kind):
     """One bit of one file that has content."""
 
     name = "bit_rot"
+    strikes = "disk"
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         host = ground.take_disk("disk content", choices)

@@ -17,6 +17,7 @@ class DiskStall(Kind):
     """One long operation for all who come meanwhile."""
 
     name = "disk_stall"
+    strikes = "disk"
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         host = ground.take_disk("disk stall", choices)

@@ -26,6 +26,8 @@ class Kind:
     """One kind of fault. It has no state: what is going on lives in the generator of a strike."""
 
     name: str
+    strikes: str = "network"
+    """What must be in use before there is anything to strike: `network`, `host` or `disk`."""
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         """Strike now, if there is something to strike."""
@@ -64,6 +66,8 @@ class BetweenHosts(Kind):
 class OnHost(Kind):
     """A fault of one host, other than the test's own."""
 
+    strikes = "host"
+
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
         """Do it; the answer undoes it."""
         raise NotImplementedError
@@ -86,6 +90,7 @@ class OnHost(Kind):
 class OnDisk(Kind):
     """A fault of one host's disk; the test's own host has one as well, if it uses files."""
 
+    strikes = "disk"
     touches: str
     """Which property of the disk it changes: two faults never change the same one at once."""
 

@@ -4,6 +4,11 @@ Swarm: a run does not have a little of everything. It draws a few kinds out of t
 for, and bursts in which they strike; other runs draw others. Each kind, and each single
 fault, has a stream of its own, so that the shrinker takes away one and shifts none of the others.
 
+A test may be over in a hundredth of a second or go on for a minute. So there are faults of two
+sorts: bursts in the first seconds, counted from the begin of the run; and single ones *at the
+opening*, on a logarithmic scale from a tenth of a millisecond on, counted from when there is
+something to strike: a first word between two hosts, a first host, a first disk in use.
+
 The budget, which keeps a run survivable: at most `AT_A_TIME_MAX` faults at one time, never two that
 change the same thing, each over after seconds, `TIMES_MAX` of each kind, `FAULTS_MAX` in a run.
 What lies beyond is left out. Inside `world.calm()` the nemesis stands still (what it had broken is
@@ -20,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foretold.kernel.clock import to_ns
-from foretold.tape import Stream
+from foretold.tape import Stream, Tape
 
 if TYPE_CHECKING:
     from foretold.world.faults.kind import Kind
@@ -45,6 +50,11 @@ PAIRS = 60
 AFTER_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
 """Faults come in bursts, so many seconds after the burst began: most bugs that need two faults need
 them close together, and on the same way."""
+OPENING_RUNS = 3 / 4
+OPENING_TIMES_MAX = 2
+OPENING_S = (0.0, 1e-4, 3e-4, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""So long after the first word faults strike at the opening. A request between two hosts takes one
+or two milliseconds; above a second the bursts take over."""
 
 
 class Strike(NamedTuple):
@@ -53,6 +63,8 @@ class Strike(NamedTuple):
     at_ns: int
     kind: Kind
     choices: Stream
+    opens: bool = False
+    """It is one of those at the opening."""
 
 
 @dataclass(eq=False, slots=True)
@@ -61,6 +73,7 @@ class Fault:
 
     steps: Iterator[float]
     timer: Timer | None = None
+    opens: bool = False
 
 
 @dataclass(slots=True)
@@ -155,24 +168,41 @@ class Nemesis:
     def __init__(self, world: World, kinds: list[Kind]) -> None:
         self.world = world
         self.ground = Ground(world)
-        self.planned = _plan(world, kinds)
+        self.planned: list[Strike] = []
+        self.at_opening: list[Strike] = []
+        """Those that count from when there is something to strike."""
+        self._plan(kinds)
         self.going_on: list[Fault] = []
         self.struck = 0
         self._timer: Timer | None = None
         self._spent_ns = 0
         """The nemesis' own time: how much has passed outside of calm passages."""
         self._since_ns = 0
+        self._stands_still = True
 
     def go_on(self) -> None:
         """The run begins, or a calm passage is over."""
-        self._since_ns = max(self.world.now_ns(), self.world.wire.now_ns)
+        self._since_ns = self._now_ns()
+        self._stands_still = False
         self._arm()
+
+    def open(self, what: str) -> None:
+        """From now on there is something to strike of this sort; later calls change nothing."""
+        opened = [strike for strike in self.at_opening if strike.kind.strikes == what]
+        if not opened:
+            return
+        self.at_opening = [strike for strike in self.at_opening if strike.kind.strikes != what]
+        passed_ns = 0 if self._stands_still else self._now_ns() - self._since_ns
+        own_ns = self._spent_ns + max(0, passed_ns)
+        self.planned += [strike._replace(at_ns=own_ns + strike.at_ns) for strike in opened]
+        self.planned.sort(key=lambda strike: strike.at_ns)
+        if not self._stands_still:
+            self._arm()
 
     def stand_still(self) -> None:
         """A calm passage begins: what was broken is repaired, and nothing strikes."""
-        if self._timer is not None:
-            self._timer.called_off = True
-            self._timer = None
+        self._disarm()
+        self._stands_still = True
         self._spent_ns += max(0, self.world.now_ns() - self._since_ns)
         for fault in list(self.going_on):
             self._end(fault)
@@ -180,6 +210,7 @@ class Nemesis:
     def stop(self) -> None:
         """No more faults in this run."""
         self.planned.clear()
+        self.at_opening.clear()
         self.stand_still()
 
     def finish(self) -> None:
@@ -187,19 +218,37 @@ class Nemesis:
         self.ground.is_over = True
         self.stop()
 
+    def _now_ns(self) -> int:
+        return max(self.world.now_ns(), self.world.wire.now_ns)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.called_off = True
+            self._timer = None
+
     def _arm(self) -> None:
+        self._disarm()
         if self.planned:
             when_ns = self._since_ns + max(0, self.planned[0].at_ns - self._spent_ns)
             self._timer = self.world.wire.timer(when_ns, self._strike)
 
     def _strike(self) -> None:
         strike = self.planned.pop(0)
+        if not strike.opens and len(self.going_on) == AT_A_TIME_MAX:
+            self._make_room()
         if len(self.going_on) < AT_A_TIME_MAX and self.struck < FAULTS_MAX:
             self.struck += 1
-            fault = Fault(strike.kind.strike(self.ground, strike.choices))
+            fault = Fault(strike.kind.strike(self.ground, strike.choices), opens=strike.opens)
             self.going_on.append(fault)
             self._step(fault)
         self._arm()
+
+    def _make_room(self) -> None:
+        """What is left of the opening ends early for a burst, which is worth more as a whole."""
+        for fault in self.going_on:
+            if fault.opens:
+                self._end(fault)
+                return
 
     def _step(self, fault: Fault) -> None:
         """Let a fault go on to its next stage, or to its end."""
@@ -217,29 +266,38 @@ class Nemesis:
         self.going_on.remove(fault)
         fault.steps.close()  # type: ignore[attr-defined]  # a generator: its finally repairs
 
+    def _plan(self, kinds: list[Kind]) -> None:
+        """Draw what will strike, and when. Whom it strikes is drawn when it does."""
+        tape = self.world.tape
+        swarm = tape.stream("fault")
+        if tape.origin == "enumerated" or not swarm.chance(1 - QUIET_RUNS, "any faults"):
+            return
+        least = min(1.0, KINDS_MIN / len(kinds))
+        share = max(least, swarm.pick(KIND_SHARES, "share of the kinds"))
+        stretch_ns = to_ns(swarm.pick(STRETCHES_S, "stretch of time"))
+        bursts = [
+            stretch_ns * swarm.choose(MOMENTS, "burst") // MOMENTS
+            for _ in range(1 + swarm.choose(BURSTS_MAX, "bursts"))
+        ]
+        opening = swarm.chance(OPENING_RUNS, "faults at the opening")
+        for kind in kinds:
+            if tape.stream("fault", kind.name).chance(share, f"{kind.name} at all"):
+                self.planned += _in_bursts(tape, kind, bursts)
+                self.at_opening += _at_opening(tape, kind) if opening else []
+        self.planned.sort(key=lambda strike: strike.at_ns)
 
-def _plan(world: World, kinds: list[Kind]) -> list[Strike]:
-    """Draw what will strike, and when. Whom it strikes is drawn when it does."""
-    tape = world.tape
-    swarm = tape.stream("fault")
-    if tape.origin == "enumerated" or not swarm.chance(1 - QUIET_RUNS, "any faults"):
-        return []
-    least = min(1.0, KINDS_MIN / len(kinds))
-    share = max(least, swarm.pick(KIND_SHARES, "share of the kinds"))
-    stretch_ns = to_ns(swarm.pick(STRETCHES_S, "stretch of time"))
-    bursts = [
-        stretch_ns * swarm.choose(MOMENTS, "burst") // MOMENTS
-        for _ in range(1 + swarm.choose(BURSTS_MAX, "bursts"))
-    ]
-    planned = []
-    for kind in kinds:
-        if not tape.stream("fault", kind.name).chance(share, f"{kind.name} at all"):
-            continue
-        for number in range(1, TIMES_MAX + 1):
-            choices = tape.stream("fault", kind.name, number)
-            if choices.boolean("strikes"):
-                after_s = choices.pick(AFTER_S, "after the burst began")
-                at_ns = choices.pick(bursts, "burst") + to_ns(after_s)
-                planned.append(Strike(at_ns, kind, choices))
-    planned.sort(key=lambda strike: strike.at_ns)
-    return planned
+
+def _in_bursts(tape: Tape, kind: Kind, bursts: list[int]) -> Iterator[Strike]:
+    for number in range(1, TIMES_MAX + 1):
+        choices = tape.stream("fault", kind.name, number)
+        if choices.boolean("strikes"):
+            after_s = choices.pick(AFTER_S, "after the burst began")
+            yield Strike(choices.pick(bursts, "burst") + to_ns(after_s), kind, choices)
+
+
+def _at_opening(tape: Tape, kind: Kind) -> Iterator[Strike]:
+    for number in range(1, OPENING_TIMES_MAX + 1):
+        choices = tape.stream("fault", kind.name, f"opening {number}")
+        if choices.boolean("strikes"):
+            at_ns = to_ns(choices.pick(OPENING_S, "after the first word"))
+            yield Strike(at_ns, kind, choices, opens=True)

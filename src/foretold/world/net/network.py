@@ -61,6 +61,8 @@ class Network:
         self.buffer_limits = (SEND_BUFFER, RECEIVE_BUFFER)
         self.on_listening: list[Callable[[Stack], object]] = []
         self.on_fault: Callable[[str], object] | None = None
+        self.on_first_talk: Callable[[], object] | None = None
+        """Called when a host first has something to say to another."""
         self._paths: dict[tuple[str, str], Path] = {}
         self._default = Path(to_ns(LATENCY_S[0]), to_ns(LATENCY_S[1]))
         """What a path between two hosts is like as long as nobody says otherwise."""
@@ -78,6 +80,9 @@ class Network:
         found = self._paths.get(key)
         if found is None:
             found = self._paths[key] = self._new_path(loopback=source is target)
+            if self.on_first_talk is not None and source is not target:
+                told, self.on_first_talk = self.on_first_talk, None
+                told()
         return found
 
     def _new_path(self, *, loopback: bool) -> Path:

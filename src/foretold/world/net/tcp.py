@@ -424,8 +424,9 @@ class TcpEnd(Delivery):
     def _probe_at(self, due_ns: int, unanswered: int) -> None:
         if self._probing is not None:
             self._probing.called_off = True
-        self._probing = self.network.wire.timer(due_ns, self._probe, unanswered)
-        self._probing.vain = self._is_answered
+        self._probing = self.network.wire.vain_timer(
+            due_ns, self._is_answered, self._probe, unanswered
+        )
 
     def _is_answered(self) -> bool:
         """Whether a probe would find the peer as it should be, and change nothing."""

@@ -33,6 +33,7 @@ class Wire:
         self.now_ns = 0
         """The instant that is happening, for those called from `happen`."""
         self._number = 0
+        self._in_vain = 0
         self.at_first: Callable[[], object] | None = None
         """Called when the first thing is put on the wire: until then nobody has to look at it."""
 
@@ -51,6 +52,20 @@ class Wire:
         if number == 1 and self.at_first is not None:
             self.at_first()
         return timer
+
+    def vain_timer(
+        self, when_ns: int, vain: Callable[[], bool], callback: Callable[..., object], *args: Any
+    ) -> Timer:
+        """As `timer`, for what comes to nothing as long as `vain` says so."""
+        timer = self.timer(when_ns, callback, *args)
+        timer.vain = vain
+        self._in_vain += 1
+        return timer
+
+    @property
+    def events(self) -> int:
+        """How much was ever put on the wire, without what was in vain."""
+        return self._number - self._in_vain
 
     def next_ns(self) -> int | None:
         """When the next thing happens, or None if nothing will."""
