@@ -59,6 +59,8 @@ class Network:
         self.stacks: dict[str, Stack] = {}
         self.by_ip: dict[str, Stack] = {}
         self.buffer_limits = (SEND_BUFFER, RECEIVE_BUFFER)
+        self.datagram_limits = (SEND_BUFFER, SEND_BUFFER)
+        """The same for UDP, whose two buffers are equally large on Linux."""
         self.on_listening: list[Callable[[Stack], object]] = []
         self.on_fault: Callable[[str], object] | None = None
         self._paths: dict[tuple[str, str], Path] = {}
@@ -335,10 +337,10 @@ class Network:
             path.bytes_per_s = bytes_per_s
 
     def buffers(self, send: int, receive: int) -> None:
-        """The socket buffers of connections made from now on, in bytes."""
+        """The buffers of connections and datagram sockets made from now on, in bytes."""
         check_whole("send", send, at_least=1, example=65_536)
         check_whole("receive", receive, at_least=1, example=65_536)
-        self.buffer_limits = (send, receive)
+        self.buffer_limits = self.datagram_limits = (send, receive)
 
     def partition(self, a: HostName, b: HostName, *, one_way: bool = False) -> None:
         """Cut the path: nothing passes from a to b (and back), and nobody is told."""

@@ -37,6 +37,7 @@ class Path:
     waiting: list[Callable[[int], object]] = field(default_factory=list)
     """What waits for a hold to end or a cut to be repaired; called with the instant."""
     _busy_until_ns: int = 0
+    _last_datagram_ns: int = 0
 
     @property
     def open(self) -> bool:
@@ -57,7 +58,12 @@ class Path:
 
     def detour_ns(self) -> int:
         """How much longer a message takes that others overtake."""
-        return 2 * self.high_ns + (self.high_ns - self.low_ns) * TAIL_FACTOR
+        return int((2 * self.high_ns + (self.high_ns - self.low_ns) * TAIL_FACTOR) * self.factor)
+
+    def in_order_ns(self, when_ns: int) -> int:
+        """When a datagram arrives on a path where none overtakes another, whoever sends them."""
+        self._last_datagram_ns = max(self._last_datagram_ns, when_ns)
+        return self._last_datagram_ns
 
     def arrival_ns(self, now_ns: int, size: int, stream: Stream) -> int:
         """When something of `size` bytes, sent now, has arrived."""

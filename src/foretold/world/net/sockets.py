@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foretold.world.net.addresses import check_kind, resolve
+from foretold.world.net.addresses import check_kind, resolve, unmapped
+from foretold.world.net.chunks import first_bytes
 from foretold.world.net.options import get_option, inherit, set_option, take_error
 from foretold.world.net.socketfile import SocketFile
 from foretold.world.net.stack import ANY, Bound
@@ -179,12 +181,13 @@ class WorldSocket(socket.socket):
             return
         ip, port = self._resolve(address, "bind")
         stack = self._host.stack
-        stack.check_address(ip)
+        datagrams = isinstance(self._end, UdpEnd)
+        stack.check_address(unmapped(ip) if datagrams else ip)
         if isinstance(self._end, UdpEnd):
-            shared = self._option(socket.SO_REUSEPORT) or self._option(socket.SO_REUSEADDR)
-            stack.check_udp(ip, port, shared=shared)
+            claim = self._claim(unmapped(ip))
+            stack.check_udp(claim, port)
             self._file.bound = self._address(ip, port or stack.free_port(udp=True))
-            self._end.bind(self._file.bound)
+            self._end.bind(self._file.bound, claim)
         elif self._end.state != CLOSED:
             raise os_error(errno.EINVAL)
         else:
@@ -335,8 +338,9 @@ class WorldSocket(socket.socket):
             return
         ip, port = self._resolve(address)
         if end.local is None:
-            self.bind((self._host.stack.source_for(ip), 0))
-        end.remote = self._address(ip, port)
+            self.bind((ANY[self._family], 0))
+        end.connect(self._address(ip, port))
+        self._file.bound = end.local
 
     # --- bytes -----------------------------------------------------------------------------------
 
@@ -467,7 +471,10 @@ class WorldSocket(socket.socket):
                 "descriptors that change hands are not simulated: both hosts share this process",
                 "send the data itself, or let the receiver open its own connection",
             )
-        data = b"".join(bytes(part) for part in buffers)
+        end, size = self._end, sys.maxsize
+        if type(end) is TcpEnd:
+            size = max(end.room(), 0) or end.send_limit
+        data = first_bytes(buffers, size)
         return self.send(data, flags) if address is None else self.sendto(data, flags, address)
 
     def recvmsg(
