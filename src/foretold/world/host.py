@@ -16,7 +16,7 @@ from foretold.kernel.kernel import Kernel
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.disk.disk import Disk
-from foretold.world.ending import GRACE_S, Ending, begin_ending, one_has_ended
+from foretold.world.ending import GRACE_S, Ending, begin_ending, check_grace, one_has_ended
 from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
 from foretold.world.modules import OwnModules
@@ -28,6 +28,7 @@ from foretold.world.outside import NEVER
 if TYPE_CHECKING:
     from foretold.world.world import World
 
+PORT_MAX = 65_535
 _PID_FIRST = 4242
 _NODE = 0x02_00_5E_00_00_00  # locally administered: no real card has it
 
@@ -159,6 +160,7 @@ class Host:
         After `grace_s` virtual seconds, or 10,000 steps, what is still there is killed. Returns
         whether it ended by itself. With `math.inf` it may take as long as the run.
         """
+        check_grace(grace_s)
         if self.stack.dead or not self.loops:
             return True
         ending = begin_ending(self, grace_s)
@@ -250,6 +252,7 @@ class Host:
 
     async def listening(self, port: int) -> None:
         """Wait until somebody on this host listens on `port`."""
+        _check_port(port)
         if self.stack.is_listening(port):
             return
         loop = asyncio.get_running_loop()
@@ -333,6 +336,15 @@ class Host:
 def _named(main: Any) -> str:
     """Without the address that a repr has: the message is part of the run."""
     return getattr(main, "__qualname__", None) or type(main).__qualname__
+
+
+def _check_port(port: object) -> None:
+    """One that somebody can listen on."""
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= PORT_MAX:
+        raise UsageError(
+            f"a port is a whole number from 1 to {PORT_MAX}, such as host.listening(8000); "
+            f"got {port!r}"
+        )
 
 
 def _check_program(main: Any) -> None:

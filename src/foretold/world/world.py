@@ -104,14 +104,15 @@ class World:
         of one application share no globals. Name its program then: `host.start("myapp.run:main")`.
         """
         asked: object = name
+        own_modules = OwnModules(isolate) if isolate else None
         found = self.hosts.get(name) if isinstance(asked, str) else None
         if found is None:
-            check_host_name(asked)
+            check_host_name(asked, self.hosts)
             found = self.hosts[name] = self._make_host(name)
             found.kernel.clock.ns = self.now_ns()
             self.outside.join(found)
-        if isolate:
-            found.modules = OwnModules(isolate)
+        if own_modules is not None:
+            found.modules = own_modules
         return found
 
     @property

@@ -117,6 +117,9 @@ class UdpEnd:
 
     def _transmit(self, data: bytes, to: tuple[str, int], target: Stack) -> None:
         path, stream = self.network.path(self.stack, target), self.choices()
+        if not path.carries_datagrams:
+            back = self.network.path(target, self.stack)
+            path.carries_datagrams = back.carries_datagrams = True
         if path.cut or (path.loss and stream.chance(path.loss, "datagram lost")):
             return
         copies = 1
