@@ -48,6 +48,7 @@ from foretold.search.store import Store
 from foretold.search.targets import find_function
 from foretold.tape import Tape, TapeFile
 from foretold.tape.file import load
+from foretold.world.faults import faults_text
 from foretold.world.run import Run, bind_main, execute
 from foretold.world.settings import Settings
 
@@ -120,6 +121,11 @@ def _read_target(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
+def _read_faults(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Names of kinds and sets, with spaces or commas between them."""
+    return None if value is None else faults_text(value.replace(",", " "))
+
+
 _seed = click.option(
     "--seed",
     metavar="N",
@@ -135,6 +141,12 @@ _strategy = click.option(
     "--strategy",
     type=click.Choice(["portfolio", *SCHEDULERS]),
     help="Who decides the order of ready tasks.  [default: portfolio]",
+)
+_faults = click.option(
+    "--faults",
+    metavar="NAMES",
+    callback=_read_faults,
+    help='What the world may do by itself: sets or kinds of faults, such as "network kill".',
 )
 
 
@@ -167,6 +179,7 @@ def app() -> None:
 @_seed
 @_order
 @_strategy
+@_faults
 @click.option("--isolation", type=click.Choice(["fork"]), help="Start each run in a fork.")
 @click.option("--no-shrink", is_flag=True, help="Report the failing run as it was found.")
 @click.option("--no-confirm", is_flag=True, help="Do not replay a failure in a fresh process.")
@@ -264,20 +277,24 @@ def _output_dropped() -> Iterator[None]:
 )
 @_order
 @_strategy
-def replay_command(what: str, seed: int | None, order: str | None, strategy: str | None) -> None:
+@_faults
+def replay_command(what: str, seed: int | None, **asked: str | None) -> None:
     """Run again, exactly: a tape FILE, or TARGET with --seed N.
 
-    Give --order and --strategy as they were given to `explore`.
+    Give --order, --strategy and --faults as they were given to `explore`.
     """
     if seed is not None:
-        sys.exit(_replay_seed(what, seed, {"order": order, "strategy": strategy}))
+        sys.exit(_replay_seed(what, seed, asked))
     if not _is_tape(what):
         raise UsageError(
             f"{what} is no tape file. Write `foretold replay FILE.tape`, or name the run by its "
             f"seed: `foretold replay {what} --seed N`"
         )
-    if order or strategy:
-        raise UsageError("a tape knows its order and strategy: leave --order and --strategy out")
+    if any(asked.values()):
+        raise UsageError(
+            "a tape knows its order, strategy and faults: leave --order, --strategy and --faults "
+            "out"
+        )
     sys.exit(_replay_file(what, load(what)))
 
 

@@ -95,6 +95,49 @@ def test_options_reach_the_search(tmp_path: Path) -> None:
     assert "fresh process" not in pct.out
 
 
+FAULTY = '''\
+"""A client that takes the network for granted."""
+
+import asyncio
+
+
+async def hang_up(reader, writer):
+    writer.close()
+
+
+async def serve():
+    await asyncio.start_server(hang_up, "0.0.0.0", 80)
+    await asyncio.Event().wait()
+
+
+async def main(world):
+    server = world.host("server")
+    server.start(serve)
+    await server.listening(80)
+    for _ in range(50):
+        async with asyncio.timeout(1):
+            reader, writer = await asyncio.open_connection("server", 80)
+            assert await reader.read() == b""
+            writer.close()
+        await asyncio.sleep(0.05)
+'''
+
+
+def test_faults_strike_if_they_are_asked_for(tmp_path: Path) -> None:
+    """Without --faults the program holds; with them the failure names its fault, and its seed
+    replays it with the same option."""
+    programs.write(tmp_path, FAULTY)
+    search = ("explore", "bank:main", "--seed", "1", "--runs", "60", "--no-confirm", "--json")
+    assert foretold(tmp_path, *search).code == 0
+    done = foretold(tmp_path, *search, "--faults", "partition")
+    failure = json.loads(done.out)["failure"]
+    assert done.code == 1
+    assert any(text.startswith("partition ") for text in failure["faults"])
+    again = ("replay", "bank:main", "--seed", str(failure["seed"]))
+    assert foretold(tmp_path, *again).code == 0
+    assert foretold(tmp_path, *again, "--faults", "partition").code == 1
+
+
 def test_a_time_limit_ends_the_search(tmp_path: Path) -> None:
     """With --time and no --runs the search goes on until the time is over."""
     programs.write(tmp_path, programs.FINE)

@@ -100,6 +100,8 @@ def test_targets_that_cannot_be_run(command: str, target: str, message: str) -> 
         (["--order", "lifo"], "'lifo' is not one of"),
         (["--strategy", "luck"], "'luck' is not one of"),
         (["--isolation", "thread"], "'thread' is not "),
+        (["--faults", "partiton"], "there is no fault 'partiton'"),
+        (["--faults", "network,partiton"], "Did you mean 'partition'?"),
         (["more"], "unexpected extra argument"),
     ],
 )
@@ -148,7 +150,7 @@ def test_what_replay_needs() -> None:
     write_tape("nameless.tape", target="")
     assert "`foretold replay app:main --seed N`" in message_of("replay", "app:main")
     ordered = message_of("replay", "good.tape", "--order", "any")
-    assert "a tape knows its order and strategy" in ordered
+    assert "a tape knows its order, strategy and faults" in ordered
     assert "foretold.replay(main, 'nameless.tape')" in message_of("replay", "nameless.tape")
     assert "names no function" in message_of("replay", "good.tape", "--seed", "7")
     assert "there is no module 'app'" in message_of("replay", "good.tape")

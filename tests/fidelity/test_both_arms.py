@@ -21,6 +21,7 @@ import pytest
 import foretold
 from tests.fidelity import (
     addresses,
+    datagrams,
     details,
     files_and_tls,
     streams,
@@ -44,7 +45,9 @@ def programs_of(module: Any) -> list[Program]:
     ]
 
 
-MODULES = (streams, addresses, files_and_tls, details, unix_sockets, waiting, tls_sockets)
+MODULES = (
+    streams, addresses, datagrams, files_and_tls, details, unix_sockets, waiting, tls_sockets
+)  # fmt: skip
 PROGRAMS = [p for module in MODULES for p in programs_of(module)]
 
 

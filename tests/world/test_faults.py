@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 
 import pytest
 
@@ -23,6 +24,8 @@ NETWORK = (
     "slow",
     "latency",
     "loss",
+    "duplication",
+    "reordering",
     "reset",
     "dns_missing",
     "dns_slow",
@@ -69,10 +72,20 @@ async def client() -> None:
         await asyncio.sleep(0.1)
 
 
+async def gossip() -> None:
+    """Send datagrams for ever. (Nobody listens; that is no harm.)"""
+    with socket.socket(type=socket.SOCK_DGRAM) as sock:
+        while True:
+            with contextlib.suppress(OSError):
+                sock.sendto(b"hello", ("server", PORT))
+            await asyncio.sleep(0.1)
+
+
 async def busy(world: foretold.World) -> None:
-    """A server and two clients for some seconds."""
+    """A server and two clients for some seconds, and one who only sends datagrams."""
     if not world.host("server").stack.is_listening(PORT):
         world.host("server").start(serve)
+    world.host("carol").start(gossip)
     for name in ("alice", "bob"):
         world.host(name).start(client)
     await world.clock.advance(8)
@@ -112,6 +125,15 @@ def test_wrong_names_are_refused() -> None:
         foretold.run(serve, faults=7)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(foretold.UsageError, match="there is no fault 'rain'"):
         foretold.simulate(faults="rain")(serve)
+    with pytest.raises(foretold.UsageError, match=r"Did you mean 'network'\?"):
+        foretold.run(serve, faults="netwrok")
+
+
+def test_sets_have_names() -> None:
+    """In a text a set stands for its kinds; on the tape they stand themselves."""
+    settings = Settings(faults="kill network")
+    assert settings.faults == " ".join((*NETWORK, "kill"))
+    assert Settings(faults="disk_errors").faults == str(foretold.faults.disk_errors)
 
 
 @pytest.mark.parametrize("kind", [*NETWORK, *HOSTS])
@@ -131,6 +153,7 @@ def test_each_kind_strikes_and_is_over_again(kind: str) -> None:
         for path in world.network._paths.values():
             assert path.open
             assert (path.factor, path.loss, path.clogged_until_ns) == (1.0, 0.0, 0)
+            assert (path.duplication, path.reordering, path.usual) == (0.0, 0.0, {})
             assert path.high_ns < 10_000_000
 
     for seed in range(12):
@@ -370,3 +393,91 @@ def test_a_killed_host_is_started_again() -> None:
     kinds = foretold.faults.hosts.only("kill")
     texts = [text for seed in range(20) for text in faults_in(made(main, seed, kinds))]
     assert texts.count("kill server") == texts.count("restart server") > 5
+
+
+@pytest.mark.parametrize("kind", ["duplication", "reordering"])
+def test_what_strikes_datagrams(kind: str) -> None:
+    """In some run datagrams are doubled, or overtake each other; all of them arrive. Where only TCP
+    is spoken it does not strike at all: it would be told, and have no effect."""
+    faults = foretold.faults.network.only(kind)
+
+    async def main(world: foretold.World) -> list[int]:
+        ear = world.host("ear")
+        heard: list[int] = []
+
+        async def listen() -> None:
+            with socket.socket(type=socket.SOCK_DGRAM) as sock:
+                sock.bind(("0.0.0.0", PORT))
+                sock.setblocking(False)
+                while True:
+                    heard.append(int(await asyncio.get_running_loop().sock_recv(sock, 100)))
+
+        ear.start(listen)
+        await asyncio.sleep(0.01)
+        with socket.socket(type=socket.SOCK_DGRAM) as sock:
+            for number in range(2_000):
+                sock.sendto(b"%d" % number, (ear.ip, PORT))
+                await asyncio.sleep(0.002)
+        await world.clock.advance(1)
+        return heard
+
+    async def streams_alone(world: foretold.World) -> None:
+        world.host("server").start(serve)
+        world.host("alice").start(client)
+        await world.clock.advance(8)
+
+    doubled = overtaken = 0
+    for seed in range(8):
+        heard = made(main, seed, faults).value
+        assert set(heard) == set(range(2_000))
+        doubled += len(heard) > 2_000
+        overtaken += heard != sorted(heard)
+        assert not faults_in(made(streams_alone, seed, faults))
+    assert (doubled > 0) == (kind == "duplication")
+    assert (overtaken > 0) == (kind == "reordering")
+
+
+QUALITIES = {
+    "latency": ("high_ns", lambda network: network.latency(0.25)),
+    "loss": ("loss", lambda network: network.loss(0.25)),
+    "slow": ("factor", lambda network: network.slow("main", "server", 3.0)),
+    "duplication": ("duplication", lambda network: network.duplication(0.25)),
+    "reordering": ("reordering", lambda network: network.reordering(0.25)),
+}
+
+
+@pytest.mark.parametrize("kind", QUALITIES)
+def test_what_the_test_sets_survives_a_fault(kind: str) -> None:
+    """A verb that is used while a fault of its sort is on holds at once, and when that is over; if
+    it is not used, all is as before the fault."""
+    quality, verb = QUALITIES[kind]
+
+    async def main(world: foretold.World, used: bool) -> tuple[object, object, object]:
+        server = world.host("server")
+        with socket.socket(type=socket.SOCK_DGRAM) as sock:
+            sock.sendto(b"hello", (server.ip, PORT))
+        path = world.network.path(world.home.stack, server.stack)
+        usual = getattr(path, quality)
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if getattr(path, quality) != usual:
+                break
+        else:
+            return usual, usual, usual
+        if used:
+            verb(world.network)
+        during = getattr(path, quality)
+        async with world.calm():
+            return usual, during, getattr(path, quality)
+
+    struck = 0
+    for seed in range(8):
+        for used in (False, True):
+
+            async def bound(world: foretold.World, used: bool = used) -> object:
+                return await main(world, used)
+
+            usual, during, after = made(bound, seed, foretold.faults.network.only(kind)).value
+            struck += during != usual
+            assert after == (during if used else usual)
+    assert struck > 4

@@ -99,6 +99,10 @@ INSIDE: dict[str, tuple[Callable[[Any], object], str]] = {
     "host, dots": (lambda w: w.host("a..b"), LOOKED_UP),
     "host, ip": (lambda w: w.host("10.0.0.1"), "that leads to an address"),
     "host, localhost": (lambda w: w.host("localhost"), "that leads to an address"),
+    "host, case": (lambda w: (w.host("db"), w.host("DB")), "there is a host 'db' already"),
+    "host, Main": (lambda w: w.host("Main"), "Write world.host('main') for that one"),
+    "isolate=[3]": (lambda w: w.host("a", isolate=[3]), 'such as ["myapp"]; got 3'),
+    "isolate=3": (lambda w: w.host("a", isolate=3), 'isolate=["myapp"]; got 3'),
     "isolate": (lambda w: w.host("a", isolate="json"), "isolate=['json']"),
     "start(None)": (lambda w: w.host("a").start(None), "got None.\n  right: host.start(serve)"),
     "start(plain)": (lambda w: w.host("a").start(plain), "plain is a plain one. Write async def"),
@@ -109,12 +113,33 @@ INSIDE: dict[str, tuple[Callable[[Any], object], str]] = {
     "start, module": (lambda w: w.host("a").start("no_such:x"), "there is no module 'no_such'"),
     "start, name": (lambda w: w.host("a").start("json:lods"), "Did you mean 'loads'?"),
     "latency('a')": (lambda w: w.network.latency("a"), f"latency's low_s {NUMBER} 'a'"),
+    "latency, between": (
+        lambda w: w.network.latency(0.1, between="s"),
+        "between is a pair of hosts, such as between=('api', 'db'); got 's'",
+    ),
+    "loss, between": (lambda w: w.network.loss(0.1, between=3), "a pair of hosts"),
+    "loss, one host": (lambda w: w.network.loss(0.1, between=("main",)), "got ('main',)"),
+    "latency(1e300)": (lambda w: w.network.latency(1e300), "must be at most 1000000000"),
     "latency(2, 1)": (lambda w: w.network.latency(2, 1), "high_s must be at least 2, got 1"),
     "loss": (lambda w: w.network.loss(1), "loss must be below 1, got 1"),
     "duplication": (lambda w: w.network.duplication(2), "duplication must be at most 1"),
     "bandwidth": (lambda w: w.network.bandwidth(0), "must be above 0, got 0"),
     "buffers": (lambda w: w.network.buffers(0, 5), "send is a whole number, 1 or more"),
     "clog": (lambda w: w.network.clog("main", "main", "x"), f"clog's seconds {NUMBER} 'x'"),
+    "clog(1e300)": (
+        lambda w: w.network.clog("main", "main", 1e300),
+        "clog's seconds must be at most 1000000000, got 1e+300",
+    ),
+    "clog(-1)": (lambda w: w.network.clog("main", "main", -1), "at least 0, got -1"),
+    "clog(nan)": (lambda w: w.network.clog("main", "main", float("nan")), f"{NUMBER} nan"),
+    "bandwidth, tiny": (lambda w: w.network.bandwidth(1e-300), "must be at least 0.001"),
+    "slow(1e300)": (lambda w: w.network.slow("main", "main", 1e300), "must be at most"),
+    "stop": (lambda w: w.host("a").stop("a"), f"stop's grace_s {NUMBER} 'a'"),
+    "stop(-1)": (lambda w: w.host("a").stop(-1), "stop's grace_s must be at least 0, got -1"),
+    "listening('80')": (lambda w: w.host("a").listening("80"), "host.listening(8000); got '80'"),
+    "listening(0)": (lambda w: w.host("a").listening(0), "from 1 to 65535"),
+    "listening(70000)": (lambda w: w.host("a").listening(70_000), "got 70000"),
+    "listening(True)": (lambda w: w.host("a").listening(True), "got True"),
     "slow": (lambda w: w.network.slow("main", "main", 0), "slow's factor must be above 0"),
     "partition": (lambda w: w.network.partition("mian", "main"), "Did you mean 'main'?"),
     "partition(3)": (lambda w: w.network.partition([], "main"), "there is no host []"),
@@ -145,7 +170,7 @@ def test_good_names_of_hosts() -> None:
     """What people call their hosts, and what a name service knows."""
 
     async def main(world: foretold.World) -> None:
-        for name in ("api", "my_db", "web-1", "API", "büro", "db.example.com", "a" * 63, "7"):
+        for name in ("api", "my_db", "web-1", "API2", "büro", "db.example.com", "a" * 63, "7"):
             assert world.host(name).name == name
 
     foretold.run(main)

@@ -49,6 +49,7 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
             }
             for delay in failure.delays
         ],
+        "faults": failure.faults,
         "story": failure.story,
         "tape": str(failure.saved_as) if failure.saved_as else None,
         "replay": f"foretold replay {replay_arguments(failure, target)}",

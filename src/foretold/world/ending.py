@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from foretold.errors import UsageError
+from foretold.arguments import check_number
 from foretold.kernel.clock import NS, to_ns
 from foretold.kernel.kernel import Kernel
 from foretold.world.hosttask import wake
@@ -166,10 +166,14 @@ def now_ns(world: World) -> int:
     return max(world.now_ns(), world.wire.now_ns)
 
 
+def check_grace(grace_s: float) -> None:
+    """Seconds; `math.inf` for as long as the run."""
+    check_number("stop's grace_s", grace_s, at_least=0, finite=False)
+
+
 def begin_ending(host: Host, grace_s: float) -> Ending:
     """Ask the process to end, once; who asks again can only be less patient."""
-    if not grace_s >= 0:
-        raise UsageError(f"grace_s is a number of seconds, 0 or more; got {grace_s!r}")
+    check_grace(grace_s)
     ending = host.ending
     if ending is None:
         ending = Ending(host, grace_s)

@@ -20,7 +20,7 @@ from foretold.kernel.kernel import Kernel
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.disk.disk import Disk
-from foretold.world.ending import GRACE_S, Ending, begin_ending, one_has_ended
+from foretold.world.ending import GRACE_S, Ending, begin_ending, check_grace, one_has_ended
 from foretold.world.environment import Environment
 from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
@@ -33,6 +33,7 @@ from foretold.world.outside import NEVER
 if TYPE_CHECKING:
     from foretold.world.world import World
 
+PORT_MAX = 65_535
 _PID_FIRST = 4242
 _NODE = 0x02_00_5E_00_00_00  # locally administered: no real card has it
 
@@ -193,6 +194,7 @@ class Host:
         whether it ended by itself. With `math.inf` it may take as long as the run.
         """
         self._not_the_tests_own("stop")
+        check_grace(grace_s)
         self.turns += 1
         if self.stack.dead or not self.loops:
             return True
@@ -334,6 +336,7 @@ class Host:
 
     async def listening(self, port: int) -> None:
         """Wait until somebody on this host listens on `port`."""
+        _check_port(port)
         if self.stack.is_listening(port):
             return
         loop = asyncio.get_running_loop()
@@ -420,6 +423,15 @@ class Host:
 def _named(main: Any) -> str:
     """Without the address that a repr has: the message is part of the run."""
     return getattr(main, "__qualname__", None) or type(main).__qualname__
+
+
+def _check_port(port: object) -> None:
+    """One that somebody can listen on."""
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= PORT_MAX:
+        raise UsageError(
+            f"a port is a whole number from 1 to {PORT_MAX}, such as host.listening(8000); "
+            f"got {port!r}"
+        )
 
 
 def _check_program(main: Any) -> None:

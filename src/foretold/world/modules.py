@@ -24,9 +24,13 @@ class OwnModules:
     def __init__(self, names: Iterable[str]) -> None:
         if isinstance(names, str):
             raise UsageError(f"isolate is a list of modules: isolate=[{names!r}]")
+        given: object = names
+        if not isinstance(given, Iterable):
+            raise UsageError(f'isolate is a list of modules: isolate=["myapp"]; got {names!r}')
         self._names = tuple(names)
         for name in self._names:
-            if not name or name.split(".")[0] == "foretold":
+            text: object = name
+            if not isinstance(text, str) or not name or name.split(".")[0] == "foretold":
                 raise UsageError(
                     f'isolate names modules of the application, such as ["myapp"]; got {name!r}'
                 )

@@ -112,14 +112,15 @@ class World:
         `environment={"PORT": "80"}` adds to its `os.environ`, which no other host shares.
         """
         asked: object = name
+        own_modules = OwnModules(isolate) if isolate else None
         found = self.hosts.get(name) if isinstance(asked, str) else None
         if found is None:
-            check_host_name(asked)
+            check_host_name(asked, self.hosts)
             found = self.hosts[name] = self._make_host(name)
             found.kernel.clock.ns = self.now_ns()
             self.outside.join(found)
-        if isolate:
-            found.modules = OwnModules(isolate)
+        if own_modules is not None:
+            found.modules = own_modules
         if environment is not None:
             found.environment.give(environment)
         return found

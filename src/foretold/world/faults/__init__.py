@@ -21,7 +21,8 @@ from foretold.world.faults.disk_slow import DISK_SLOW
 from foretold.world.faults.disk_stall import DISK_STALL
 from foretold.world.faults.dns_missing import DNS_MISSING
 from foretold.world.faults.dns_slow import DNS_SLOW
-from foretold.world.faults.faultset import FaultSet, fault_kinds, faults_text
+from foretold.world.faults.duplication import DUPLICATION
+from foretold.world.faults.faultset import FaultSet, fault_kinds, faults_text, name_sets
 from foretold.world.faults.hold import HOLD
 from foretold.world.faults.io_error import IO_ERROR
 from foretold.world.faults.kill import KILL
@@ -32,6 +33,7 @@ from foretold.world.faults.misdirected_write import MISDIRECTED_WRITE
 from foretold.world.faults.one_way import ONE_WAY
 from foretold.world.faults.partition import PARTITION
 from foretold.world.faults.pause import PAUSE
+from foretold.world.faults.reordering import REORDERING
 from foretold.world.faults.reset import RESET
 from foretold.world.faults.short_write import SHORT_WRITE
 from foretold.world.faults.slow import SLOW
@@ -46,6 +48,8 @@ network = FaultSet.of(
     SLOW,
     LATENCY,
     LOSS,
+    DUPLICATION,
+    REORDERING,
     RESET,
     DNS_MISSING,
     DNS_SLOW,
@@ -71,6 +75,8 @@ them, so take `disk_errors` for the others."""
 
 disk_errors = disk.without("bit_rot", "misdirected_write", "lost_fsync")
 """What a disk does and says so: every program has to cope with these."""
+
+name_sets(network=network, hosts=hosts, disk=disk, disk_errors=disk_errors)
 
 __all__ = [
     "FaultSet",

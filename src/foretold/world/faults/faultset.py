@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,10 @@ from foretold.world.faults.kind import Kind
 
 _KNOWN: dict[str, Kind] = {}
 """All kinds there are, by name; in the order in which they were made known."""
+
+
+_SETS: dict[str, FaultSet] = {}
+"""Sets that a text may name instead of all of their kinds."""
 
 
 class FaultSet:
@@ -75,17 +80,24 @@ class FaultSet:
         return f"<faults {', '.join(self.kinds) or 'none'}>"
 
 
+def name_sets(**sets: FaultSet) -> None:
+    """Give sets their names: `faults="network kill"`."""
+    _SETS.update(sets)
+
+
 def faults_text(faults: Any) -> str:
     """What `faults=` was given, as a tape keeps it."""
     if faults is None:
         return ""
     if isinstance(faults, str):
-        return str(FaultSet(tuple(kind.name for kind in fault_kinds(faults))))
+        names = [tuple(_SETS.get(name, (name,))) for name in faults.split()]
+        kinds = fault_kinds(" ".join(itertools.chain.from_iterable(names)))
+        return str(FaultSet(tuple(kind.name for kind in kinds)))
     if isinstance(faults, FaultSet):
         return str(faults)
     raise UsageError(
         f"faults is a set of faults, such as faults=foretold.faults.network, or their names in one "
-        f"text, such as 'partition reset'; got {faults!r}"
+        f"text, such as 'partition reset' or 'network'; got {faults!r}"
     )
 
 
@@ -94,6 +106,9 @@ def fault_kinds(text: str) -> list[Kind]:
     for name in text.split():
         if name not in _KNOWN:
             known = ", ".join(_KNOWN)
-            meant = nearest(name, _KNOWN)
-            raise UsageError(f"there is no fault {name!r}; there are {known}.{meant}")
+            meant = nearest(name, [*_KNOWN, *_SETS])
+            sets = ", ".join(_SETS)
+            raise UsageError(
+                f"there is no fault {name!r}; there are {known}, and the sets {sets}.{meant}"
+            )
     return [_KNOWN[name] for name in text.split()]

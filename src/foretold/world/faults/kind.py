@@ -63,6 +63,36 @@ class BetweenHosts(Kind):
             ground.give_back(self.touches, pair)
 
 
+class SomePackets(BetweenHosts):
+    """Something happens to a share of what is sent between two hosts; `touches` says what."""
+
+    shares: tuple[float, ...]
+
+    def is_untouched(self, path: Path) -> bool:
+        return not getattr(path, self.touches)
+
+    def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
+        world, paths = ground.world, ground.paths(a, b)
+        share = choices.pick(self.shares, "share")
+        for path in paths:
+            path.inject(**{self.touches: share})
+        world.note_fault(f"{self.name} {a} <-> {b} of {share:.0%}")
+
+        def undo() -> None:
+            for path in paths:
+                path.recover(self.touches)
+            world.note_fault(f"{self.name} {a} <-> {b} over")
+
+        return undo
+
+
+class SomeDatagrams(SomePackets):
+    """The same between hosts that send datagrams: TCP hides it, so elsewhere it would be idle."""
+
+    def is_untouched(self, path: Path) -> bool:
+        return path.carries_datagrams and super().is_untouched(path)
+
+
 class OnHost(Kind):
     """A fault of one host, other than the test's own."""
 

@@ -31,15 +31,14 @@ class Latency(BetweenHosts):
         paths, arrow = choices.pick(
             [([there, back], "<->"), ([there], "->"), ([back], "<-")], "direction"
         )
-        before = [(path, path.low_ns, path.high_ns) for path in paths]
         for path in paths:
-            path.low_ns, path.high_ns = to_ns(low_s), to_ns(high_s)
+            path.inject(low_ns=to_ns(low_s), high_ns=to_ns(high_s))
             path.spikes += 1
         world.note_fault(f"latency {a} {arrow} {b} of {low_s:g} to {high_s:g} s")
 
         def undo() -> None:
-            for path, low_ns, high_ns in before:
-                path.low_ns, path.high_ns = low_ns, high_ns
+            for path in paths:
+                path.recover("low_ns", "high_ns")
                 path.spikes -= 1
             world.note_fault(f"latency {a} {arrow} {b} as before")
 

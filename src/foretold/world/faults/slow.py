@@ -22,15 +22,17 @@ class Slow(BetweenHosts):
         return path.factor == 1.0
 
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
-        ground.world.network.slow(a, b, choices.pick(FACTORS, "factor"))
+        factor = choices.pick(FACTORS, "factor")
         for path in ground.paths(a, b):
+            path.inject(factor=factor)
             path.spikes += 1
+        ground.world.note_fault(f"slow {a} <-> {b} by {factor:g}")
         return partial(_undo, ground, a, b)
 
 
 def _undo(ground: Ground, a: str, b: str) -> None:
     for path in ground.paths(a, b):
-        path.factor = 1.0
+        path.recover("factor")
         path.spikes -= 1
     ground.world.note_fault(f"slow {a} <-> {b} over")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import operator
 import socket
 from typing import TYPE_CHECKING, Any
@@ -54,3 +55,16 @@ def resolve(host: Host, family: int, address: Any, call: str) -> tuple[str, int]
     if text == "":
         return ANY[socket.AddressFamily(family)], port
     return host.world.dns.numeric(host, text, family), port
+
+
+def mapped(ip: str) -> str:
+    """An IPv4 address as an IPv6 socket shows it."""
+    return ip if ":" in ip else f"::ffff:{ip}"
+
+
+def unmapped(ip: str) -> str:
+    """The IPv4 address behind `::ffff:a.b.c.d`; any other address as it is."""
+    if not ip.lower().startswith("::ffff:"):
+        return ip
+    four = ipaddress.IPv6Address(ip.partition("%")[0]).ipv4_mapped
+    return ip if four is None else str(four)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from typing import Any
 
 
 def take(chunks: deque[bytes | memoryview], size: int) -> bytes:
@@ -26,3 +28,32 @@ def take(chunks: deque[bytes | memoryview], size: int) -> bytes:
         parts.append(chunk)
         left -= len(chunk)
     return b"".join(parts)
+
+
+def first_bytes(buffers: Iterable[Any], size: int) -> bytes | memoryview:
+    """The first bytes of several buffers, at most `size`. The rest is not touched: asyncio offers
+    all that is left of a large write, again and again."""
+    parts: list[memoryview] = []
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B")[:size]
+        parts.append(view)
+        size -= len(view)
+        if not size:
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def spread(data: bytes, views: Iterable[memoryview]) -> None:
+    """Fill several buffers, one after the other."""
+    left = memoryview(data)
+    for view in views:
+        part, left = left[: len(view)], left[len(view) :]
+        view[: len(part)] = part
+
+
+def check_fits(view: memoryview, nbytes: int) -> None:
+    """As `recv_into` complains."""
+    if nbytes < 0:
+        raise ValueError("negative buffersize in recv_into")
+    if nbytes > len(view):
+        raise ValueError("buffer too small for requested bytes")

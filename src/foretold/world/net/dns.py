@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from foretold.errors import UsageError
@@ -136,8 +137,9 @@ _LABEL = re.compile(r"\w([\w-]{0,61}\w)?")
 _NAME_CHARS_MAX = 253
 
 
-def check_host_name(name: object) -> None:
-    """A host is found by its name, so the name must be one that can be looked up."""
+def check_host_name(name: object, others: Iterable[str]) -> None:
+    """A host is found by its name, so the name must be one that can be looked up, and no other's.
+    Case makes no difference to that."""
     if not isinstance(name, str) or not name:
         raise UsageError(f"a host has a name, such as world.host('api'); got {name!r}")
     if is_ip(name) or name.lower() in _LOOPBACK:
@@ -150,6 +152,13 @@ def check_host_name(name: object) -> None:
             f"{name!r} cannot be looked up as a host's name: letters, digits, '-' and '_', at most "
             "63 of them between two dots. Write world.host('api'), or world.host('api.example.com')"
         )
+    for other in others:
+        if other.lower() == name.lower():
+            raise UsageError(
+                f"world.host({name!r}): there is a host {other!r} already, and a name is looked up "
+                f"without regard to case. Write world.host({other!r}) for that one, or choose "
+                "another name"
+            )
 
 
 def _text(name: str | bytes) -> str:

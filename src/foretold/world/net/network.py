@@ -45,6 +45,11 @@ UNREACHABLE_NS = 3_000_000_000
 """How long Linux asks for the hardware address of a host that is not there."""
 SYN_RETRY_NS = 1_000_000_000
 
+SECONDS_MAX = 1_000_000_000
+"""30 years: what is longer would not end, and is a mistake."""
+FACTOR_MAX = 1_000_000_000
+BYTES_PER_S_MIN = 0.001
+
 HostName = Any
 """A host, or its name."""
 
@@ -59,6 +64,8 @@ class Network:
         self.stacks: dict[str, Stack] = {}
         self.by_ip: dict[str, Stack] = {}
         self.buffer_limits = (SEND_BUFFER, RECEIVE_BUFFER)
+        self.datagram_limits = (SEND_BUFFER, SEND_BUFFER)
+        """The same for UDP, whose two buffers are equally large on Linux."""
         self.on_listening: list[Callable[[Stack], object]] = []
         self.on_fault: Callable[[str], object] | None = None
         self.on_first_talk: Callable[[], object] | None = None
@@ -88,7 +95,7 @@ class Network:
     def _new_path(self, *, loopback: bool) -> Path:
         if loopback:
             return Path(to_ns(LOOPBACK_S[0]), to_ns(LOOPBACK_S[1]))
-        return replace(self._default, waiting=[])
+        return replace(self._default, waiting=[], usual={})
 
     def find(self, source: Stack, ip: str) -> Stack | None:
         """The host that has this address, seen from `source`."""
@@ -289,6 +296,11 @@ class Network:
                 if key[0] != key[1]:
                     yield path
             return
+        given: Any = between
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise UsageError(
+                f"between is a pair of hosts, such as between=('api', 'db'); got {between!r}"
+            )
         one, other = map(self._stack, between)
         yield self.path(one, other)
         yield self.path(other, one)
@@ -323,30 +335,30 @@ class Network:
         one host), or for one pair. With one number all take equally long."""
         high_s = low_s if high_s is None else high_s
         check_number("latency's low_s", low_s, above=0)
-        check_number("latency's high_s", high_s, at_least=low_s)
+        check_number("latency's high_s", high_s, at_least=low_s, at_most=SECONDS_MAX)
         for path in self._between(between):
-            path.low_ns, path.high_ns = to_ns(low_s), to_ns(high_s)
+            path.set(low_ns=to_ns(low_s), high_ns=to_ns(high_s))
         self._note(f"latency {self._where(between)} of {low_s:g} to {high_s:g} s")
 
     def loss(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all packets is lost. TCP sends them again, UDP does not."""
         check_number("loss", p, at_least=0, below=1)
         for path in self._between(between):
-            path.loss = p
+            path.set(loss=p)
         self._note_share("loss", p, between)
 
     def duplication(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all datagrams arrives twice."""
         check_number("duplication", p, at_least=0, at_most=1)
         for path in self._between(between):
-            path.duplication = p
+            path.set(duplication=p)
         self._note_share("duplication", p, between)
 
     def reordering(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         """Which part of all datagrams takes a detour, so that later ones overtake it."""
         check_number("reordering", p, at_least=0, at_most=1)
         for path in self._between(between):
-            path.reordering = p
+            path.set(reordering=p)
         self._note_share("reordering", p, between)
 
     def bandwidth(
@@ -354,17 +366,17 @@ class Network:
     ) -> None:
         """How many bytes pass in a second, in each direction; None for no limit."""
         if bytes_per_s is not None:
-            check_number("bandwidth (if not None)", bytes_per_s, above=0)
+            check_number("bandwidth (if not None)", bytes_per_s, above=0, at_least=BYTES_PER_S_MIN)
         for path in self._between(between):
             path.bytes_per_s = bytes_per_s
         how = "without limit" if bytes_per_s is None else f"of {bytes_per_s:g} bytes per s"
         self._note(f"bandwidth {self._where(between)} {how}")
 
     def buffers(self, send: int, receive: int) -> None:
-        """The socket buffers of connections made from now on, in bytes."""
+        """The buffers of connections and datagram sockets made from now on, in bytes."""
         check_whole("send", send, at_least=1, example=65_536)
         check_whole("receive", receive, at_least=1, example=65_536)
-        self.buffer_limits = (send, receive)
+        self.buffer_limits = self.datagram_limits = (send, receive)
 
     def partition(self, a: HostName, b: HostName, *, one_way: bool = False) -> None:
         """Cut the path: nothing passes from a to b (and back), and nobody is told."""
@@ -396,7 +408,7 @@ class Network:
 
     def clog(self, a: HostName, b: HostName, seconds: float) -> None:
         """Nothing passes between two hosts for a while; then everything does."""
-        check_number("clog's seconds", seconds, at_least=0)
+        check_number("clog's seconds", seconds, at_least=0, at_most=SECONDS_MAX)
         until_ns = self._now_ns() + to_ns(seconds)
         for path in self._both(a, b):
             path.clogged_until_ns = max(path.clogged_until_ns, until_ns)
@@ -418,9 +430,9 @@ class Network:
 
     def slow(self, a: HostName, b: HostName, factor: float) -> None:
         """Multiply the latency between two hosts; 1 is normal again."""
-        check_number("slow's factor", factor, above=0)
+        check_number("slow's factor", factor, above=0, at_most=FACTOR_MAX)
         for path in self._both(a, b):
-            path.factor = factor
+            path.set(factor=factor)
         self._note(f"slow {self._stack(a).name} <-> {self._stack(b).name} by {factor:g}")
 
     def reset(self, a: HostName, b: HostName) -> None:

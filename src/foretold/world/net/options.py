@@ -137,8 +137,7 @@ def _set_buffer(file: SocketFile, option: int, number: int) -> None:
             end.send_limit = size
     else:
         size = max(RECEIVE_BUFFER_MIN, 2 * number)
-        if isinstance(end, TcpEnd):
-            end.receive_limit = size
+        end.receive_limit = size
     file.options[SOL, option] = size
 
 
@@ -219,16 +218,14 @@ def _send_buffer(file: SocketFile) -> int:
     if asked is not None:
         return asked
     if not isinstance(end, TcpEnd):
-        return end.network.buffer_limits[0]
+        return end.network.datagram_limits[0]
     unused = not isinstance(end, UnixEnd) and end.state in (CLOSED, CONNECTING)
     return UNUSED_SEND_BUFFER if unused else end.send_limit
 
 
 def _receive_buffer(file: SocketFile) -> int:
-    end, asked = file.end, file.options.get((SOL, socket.SO_RCVBUF))
-    if asked is not None:
-        return asked
-    return end.receive_limit if isinstance(end, TcpEnd) else end.network.buffer_limits[0]
+    asked = file.options.get((SOL, socket.SO_RCVBUF))
+    return file.end.receive_limit if asked is None else asked
 
 
 _ABOUT = {

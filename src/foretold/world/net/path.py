@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from foretold.tape import Stream
 
@@ -42,7 +43,11 @@ class Path:
     """How many faults drawn by chance make it slow now."""
     waiting: list[Callable[[int], object]] = field(default_factory=list)
     """What waits for a hold to end or a cut to be repaired; called with the instant."""
+    usual: dict[str, Any] = field(default_factory=dict)
+    """What a fault has changed, as it was before."""
+    carries_datagrams: bool = False
     _busy_until_ns: int = 0
+    _last_datagram_ns: int = 0
 
     @property
     def open(self) -> bool:
@@ -59,6 +64,24 @@ class Path:
             self.waiting.append(leaves)
         else:
             leaves(now_ns)
+
+    def set(self, **qualities: Any) -> None:
+        """The test's own word: it holds at once, and the end of a fault does not undo it."""
+        for name, value in qualities.items():
+            self.usual.pop(name, None)
+            setattr(self, name, value)
+
+    def inject(self, **qualities: Any) -> None:
+        """A fault begins."""
+        for name, value in qualities.items():
+            self.usual[name] = getattr(self, name)
+            setattr(self, name, value)
+
+    def recover(self, *names: str) -> None:
+        """It is over: all is as before, but for what the test has set meanwhile."""
+        for name in names:
+            if name in self.usual:
+                setattr(self, name, self.usual.pop(name))
 
     def delay_ns(self, stream: Stream) -> int:
         """How long a message takes, without its length. The calm choice is the shortest."""
@@ -78,7 +101,12 @@ class Path:
 
     def detour_ns(self) -> int:
         """How much longer a message takes that others overtake."""
-        return 2 * self.high_ns + (self.high_ns - self.low_ns) * TAIL_FACTOR
+        return int((2 * self.high_ns + (self.high_ns - self.low_ns) * TAIL_FACTOR) * self.factor)
+
+    def in_order_ns(self, when_ns: int) -> int:
+        """When a datagram arrives on a path where none overtakes another, whoever sends them."""
+        self._last_datagram_ns = max(self._last_datagram_ns, when_ns)
+        return self._last_datagram_ns
 
     def arrival_ns(self, now_ns: int, size: int, stream: Stream) -> int:
         """When something of `size` bytes, sent now, has arrived."""

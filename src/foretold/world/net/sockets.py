@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foretold.world.net.addresses import check_kind, resolve
+from foretold.world.net.addresses import check_kind, resolve, unmapped
+from foretold.world.net.chunks import check_fits, first_bytes, spread
 from foretold.world.net.options import get_option, inherit, set_option, take_error
 from foretold.world.net.socketfile import SocketFile
 from foretold.world.net.stack import ANY, Bound
@@ -182,12 +184,13 @@ class WorldSocket(socket.socket):
             return
         ip, port = self._resolve(address, "bind")
         stack = self._host.stack
-        stack.check_address(ip)
+        datagrams = isinstance(self._end, UdpEnd)
+        stack.check_address(unmapped(ip) if datagrams else ip)
         if isinstance(self._end, UdpEnd):
-            shared = self._option(socket.SO_REUSEPORT) or self._option(socket.SO_REUSEADDR)
-            stack.check_udp(ip, port, shared=shared)
+            claim = self._claim(unmapped(ip))
+            stack.check_udp(claim, port)
             self._file.bound = self._address(ip, port or stack.free_port(udp=True))
-            self._end.bind(self._file.bound)
+            self._end.bind(self._file.bound, claim)
         elif self._end.state != CLOSED:
             raise os_error(errno.EINVAL)
         else:
@@ -338,8 +341,9 @@ class WorldSocket(socket.socket):
             return
         ip, port = self._resolve(address)
         if end.local is None:
-            self.bind((self._host.stack.source_for(ip), 0))
-        end.remote = self._address(ip, port)
+            self.bind((ANY[self._family], 0))
+        end.connect(self._address(ip, port))
+        self._file.bound = end.local
 
     # --- bytes -----------------------------------------------------------------------------------
 
@@ -391,7 +395,7 @@ class WorldSocket(socket.socket):
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         view = memoryview(buffer).cast("B")
-        _check_fits(view, nbytes)
+        check_fits(view, nbytes)
         data = self.recv(nbytes or len(view), flags)
         view[: len(data)] = data
         return len(data)
@@ -409,7 +413,7 @@ class WorldSocket(socket.socket):
 
     def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
         view = memoryview(buffer).cast("B")
-        _check_fits(view, nbytes)
+        check_fits(view, nbytes)
         data, source = self.recvfrom(nbytes or len(view), flags)
         view[: len(data)] = data
         return len(data), source
@@ -470,7 +474,10 @@ class WorldSocket(socket.socket):
                 "descriptors that change hands are not simulated: both hosts share this process",
                 "send the data itself, or let the receiver open its own connection",
             )
-        data = b"".join(bytes(part) for part in buffers)
+        end, size = self._end, sys.maxsize
+        if type(end) is TcpEnd:
+            size = max(end.room(), 0) or end.send_limit
+        data = first_bytes(buffers, size)
         return self.send(data, flags) if address is None else self.sendto(data, flags, address)
 
     def recvmsg(
@@ -484,10 +491,7 @@ class WorldSocket(socket.socket):
     ) -> tuple[int, list[Any], int, Any]:
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         data, source = self.recvfrom(sum(map(len, views)), flags)
-        left = memoryview(data)
-        for view in views:
-            part, left = left[: len(view)], left[len(view) :]
-            view[: len(part)] = part
+        spread(data, views)
         return len(data), [], self._message_flags(), source
 
     def _message_flags(self) -> int:
@@ -587,10 +591,3 @@ class WorldSocket(socket.socket):
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
         self._host.block_until(ready, self._timeout)
-
-
-def _check_fits(view: memoryview, nbytes: int) -> None:
-    if nbytes < 0:
-        raise ValueError("negative buffersize in recv_into")
-    if nbytes > len(view):
-        raise ValueError("buffer too small for requested bytes")

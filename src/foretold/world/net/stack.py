@@ -65,7 +65,7 @@ class Listener:
 
 
 class Bound(NamedTuple):
-    """A stream socket's claim to an address, whether it listens or not."""
+    """A socket's claim to an address; a stream socket's whether it listens or not."""
 
     ip: str
     reuse_port: bool
@@ -78,6 +78,11 @@ class Bound(NamedTuple):
             return self.ip == other.ip or {self.ip, other.ip} & set(ANY.values()) != set()
         six, four = (self, other) if ":" in self.ip else (other, self)
         return six.ip == "::" and not six.only_six and bool(four.ip)
+
+    def shares_datagrams(self, other: Bound) -> bool:
+        """Whether two datagram sockets may have one address: both must have asked for it."""
+        both_addresses = self.reuse_address and other.reuse_address
+        return both_addresses or (self.reuse_port and other.reuse_port)
 
 
 Owner = tuple[int, str]
@@ -148,13 +153,30 @@ class Stack:
         if ip not in ANY.values() and not self.own(ip):
             raise os_error(errno.EADDRNOTAVAIL)
 
-    def check_udp(self, ip: str, port: int, *, shared: bool) -> None:
+    def check_udp(self, claim: Bound, port: int) -> None:
         """EADDRINUSE as the kernel would say for datagrams."""
-        claim = Bound(ip, False, False, True)
-        for bound, bound_port in self.udp:
-            other = Bound(bound, False, False, True)
-            if bound_port == port and not shared and claim.overlaps(other):
-                raise os_error(errno.EADDRINUSE)
+        for (_, bound_port), ends in self.udp.items():
+            for end in ends if bound_port == port else ():
+                if claim.overlaps(end.claim) and not claim.shares_datagrams(end.claim):
+                    raise os_error(errno.EADDRINUSE)
+
+    def datagrams_for(self, ip: str, port: int, source: Any) -> list[UdpEnd]:
+        """Who may get a datagram. An exact address comes before any, who is connected to the sender
+        before who is not; then Linux takes the one that was bound last, unless the port is shared
+        (SO_REUSEPORT)."""
+        places = [(ip, port), (ANY[socket.AF_INET6 if ":" in ip else socket.AF_INET], port)]
+        if ":" not in ip:
+            places.append(("::", port))
+        for place in places:
+            hearing = [
+                end
+                for end in self.udp.get(place, ())
+                if end.hears(source) and (":" in ip or not end.claim.only_six)
+            ]
+            found = [end for end in hearing if end.remote is not None] or hearing
+            if found:
+                return found if found[-1].claim.reuse_port else found[-1:]
+        return []
 
     def bind(self, end: TcpEnd, port: int, claim: Bound) -> None:
         """Give a stream socket its address, or EADDRINUSE."""
