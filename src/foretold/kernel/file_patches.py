@@ -6,9 +6,9 @@ under the name that it has in `os`. The method may also say that the call is not
     ELSEWHERE        a descriptor of the real world: go on as if nobody had asked
     RealPath(path)   a file of the program itself, to be read from the real disk under this path
 
-Three callers always see the real disk, whatever the program has written: Python's import system,
-and the tools that show source lines (`linecache`) or debug. Where the computer has no disk, the
-fence stands (fence.py) as it does for everything else.
+Some callers always see the real disk, whatever the program has written: Python's import system,
+the tools that show source lines (`linecache`) or debug, and Hypothesis, for its own tables. Where
+the computer has no disk, the fence stands (fence.py) as it does for everything else.
 """
 
 from __future__ import annotations
@@ -55,19 +55,33 @@ _IN_OS: Final = (
 )
 _IN_FCNTL: Final = "fcntl flock lockf"
 
-_TOOLS: Final = frozenset({"linecache", "pdb", "bdb", "cmd"})
+_TOOLS: Final = frozenset({"linecache", "pdb", "bdb", "cmd", "_pytest.assertion.rewrite"})
+"""The last one imports test modules in the import system's place."""
 _TOOL_FRAMES: Final = 3
 _IMPORT_SYSTEM: Final = vars(import_system)
 
 
+_ON_BEHALF: Final = frozenset(
+    {"pathlib", "pathlib._local", "pathlib._abc", "gzip", "os", "genericpath"}
+)
+_ENGINE: Final = "hypothesis."
+
+
 def _sees_reality(frame: FrameType | None) -> bool:
     """Whether the caller is one that always sees the real disk."""
+    on_behalf = True
     for _ in range(_TOOL_FRAMES):
         if frame is None:
             return False
         names = frame.f_globals
-        if names is _IMPORT_SYSTEM or names.get("__name__") in _TOOLS:
+        name = names.get("__name__", "")
+        if names is _IMPORT_SYSTEM or name in _TOOLS:
             return True
+        if on_behalf and name not in _ON_BEHALF:
+            # Who it is for. The engine behind `draw` keeps tables in files, read once a process.
+            on_behalf = False
+            if str(name).startswith(_ENGINE):
+                return True
         frame = frame.f_back
     return False
 
