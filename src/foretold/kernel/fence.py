@@ -30,7 +30,7 @@ import signal
 import socket
 import sys
 from _thread import get_ident
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from types import FrameType
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -78,7 +78,7 @@ def fenced_in() -> Computer | None:
 
 
 # Debuggers and tracebacks read files and the keyboard on behalf of the person who watches the run.
-_TOOLS: Final = frozenset({"linecache", "pdb", "bdb", "cmd"})
+TOOLS: Final = frozenset({"linecache", "pdb", "bdb", "cmd"})
 _TOOL_FRAMES = 5
 
 
@@ -96,7 +96,7 @@ def _for_a_runner() -> bool:
 
 
 def _for_a_tool() -> bool:
-    return any(frame.f_globals.get("__name__") in _TOOLS for frame in _callers())
+    return any(frame.f_globals.get("__name__") in TOOLS for frame in _callers())
 
 
 # --- how a call is shown ---------------------------------------------------------------------
@@ -344,8 +344,9 @@ def _find_roots() -> frozenset[str]:
     return frozenset(roots - {os.sep})  # started in /: that does not make all files readable
 
 
-def _below_a_root(path: str) -> bool:
-    while path not in _roots:
+def is_below(path: str, roots: Container[str]) -> bool:
+    """Whether the path is one of these, or lies below one."""
+    while path not in roots:
         parent = os.path.dirname(path)
         if parent == path:
             return False
@@ -359,10 +360,10 @@ def is_readable(path: Any) -> bool:
     if isinstance(path, int):
         return True  # a descriptor that is open already
     text = os.path.abspath(os.fsdecode(path))
-    if text.endswith(_SOURCE_ENDINGS) or _below_a_root(text):
+    if text.endswith(_SOURCE_ENDINGS) or is_below(text, _roots):
         return True
     _roots = _find_roots()  # sys.path may have changed
-    return _below_a_root(text) or _below_a_root(os.path.realpath(text))
+    return is_below(text, _roots) or is_below(os.path.realpath(text), _roots)
 
 
 def _may_open(path: Any, *, write: bool) -> bool:

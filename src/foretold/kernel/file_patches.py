@@ -7,8 +7,8 @@ under the name that it has in `os`. The method may also say that the call is not
     RealPath(path)   a file of the program itself, to be read from the real disk under this path
 
 Some callers always see the real disk, whatever the program has written: Python's import system,
-the tools that show source lines (`linecache`) or debug, and Hypothesis, for its own tables. Where
-the computer has no disk, the fence stands (fence.py) as it does for everything else.
+pytest's in its place, and the tools that show source lines (`linecache`) or debug. Where the
+computer has no disk, the fence stands (fence.py) as it does for everything else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from foretold.kernel import asking, fence
 from foretold.kernel.computer import Computer
-from foretold.kernel.swap import Change, Swap, copy_of
+from foretold.kernel.swap import Change, ModuleName, Swap, copy_of
 
 ELSEWHERE: Final = object()
 
@@ -55,33 +55,20 @@ _IN_OS: Final = (
 )
 _IN_FCNTL: Final = "fcntl flock lockf"
 
-_TOOLS: Final = frozenset({"linecache", "pdb", "bdb", "cmd", "_pytest.assertion.rewrite"})
+_TOOLS: Final = fence.TOOLS | {"_pytest.assertion.rewrite"}
 """The last one imports test modules in the import system's place."""
 _TOOL_FRAMES: Final = 3
 _IMPORT_SYSTEM: Final = vars(import_system)
 
 
-_ON_BEHALF: Final = frozenset(
-    {"pathlib", "pathlib._local", "pathlib._abc", "gzip", "os", "genericpath"}
-)
-_ENGINE: Final = "hypothesis."
-
-
 def _sees_reality(frame: FrameType | None) -> bool:
     """Whether the caller is one that always sees the real disk."""
-    on_behalf = True
     for _ in range(_TOOL_FRAMES):
         if frame is None:
             return False
         names = frame.f_globals
-        name = names.get("__name__", "")
-        if names is _IMPORT_SYSTEM or name in _TOOLS:
+        if names is _IMPORT_SYSTEM or names.get("__name__") in _TOOLS:
             return True
-        if on_behalf and name not in _ON_BEHALF:
-            # Who it is for. The engine behind `draw` keeps tables in files, read once a process.
-            on_behalf = False
-            if str(name).startswith(_ENGINE):
-                return True
         frame = frame.f_back
     return False
 
@@ -158,16 +145,6 @@ class led_mmap(mmap.mmap, metaclass=_AnyMap):  # noqa: N801  # it stands for mma
         return _real_mmap(fileno, length, *args, **names)
 
 
-class _MapName:
-    """The module's name `mmap.mmap`."""
-
-    def apply(self) -> None:
-        mmap.mmap = led_mmap  # type: ignore[misc]  # it stands for that class
-
-    def undo(self) -> None:
-        mmap.mmap = _real_mmap  # type: ignore[misc]  # as above
-
-
 CHANGES: Final = tuple(_changes())
 _LED: Final = frozenset(id(swap.function) for swap in CHANGES)
 
@@ -175,7 +152,7 @@ _LED: Final = frozenset(id(swap.function) for swap in CHANGES)
 ALL_CHANGES: Final[tuple[Change, ...]] = (
     *(c for c in _OTHERS if not isinstance(c, Swap) or id(c.function) not in _LED),
     *CHANGES,
-    _MapName(),
+    ModuleName(mmap, "mmap", led_mmap),
 )
 """Those of the fence, of sockets and pipes (asking.py), and ours. Where others change a builtin as
 well, ours asks theirs."""

@@ -396,7 +396,7 @@ class Host:
     def sleep_ns(self, ns: int) -> None:
         outside = self.world.outside
         if self is outside.driver:
-            outside.live_through(self.kernel.clock.ns + ns)
+            outside.happen_until(self.kernel.clock.ns + ns)
         self.kernel.stall(ns)
 
     def entropy(self, n: int) -> bytes:
@@ -412,9 +412,9 @@ class Host:
         return _NODE
 
     def answer(self, call: str) -> Callable[..., Any] | None:
+        if call == "files":
+            return self._files
         if self._answers is None:  # a short run asks for nothing but whether there is a disk
-            if call == "files":
-                return self._files
             self._answers = answers_of(self)
         return self._answers.get(call)
 

@@ -52,15 +52,15 @@ class Outside:
         now_ns = loop._clock.ns
         queue = self.wire.queue
         if self.others:
-            while (following := self._next())[0] <= now_ns:
-                self._do(*following)
+            self.happen_until(now_ns)
         elif queue and queue[0][0] <= now_ns:
             self.wire.happen(now_ns)
         if loop.selector.stirred:
             loop.poll()
 
     def happen_until(self, now_ns: int) -> None:
-        """Let happen what lies before this instant, unless it is just being done."""
+        """Let happen what lies before this instant, unless it is just being done: so that what the
+        driver does next does not happen in the past of the others."""
         if self._busy:
             return
         while (following := self._next())[0] <= now_ns:
@@ -93,12 +93,6 @@ class Outside:
                 loop.poll()
         self._follow(loop)
         return True
-
-    def live_through(self, until_ns: int) -> None:
-        """The driver's process sleeps: the rest of the world goes on, so that what it does next
-        does not happen in their past."""
-        while (following := self._next())[0] <= until_ns:
-            self._do(*following)
 
     def block(self, host: Host, ready: Callable[[], bool], timeout_s: float | None) -> None:
         """A blocking call stalls `host`, which is the one that drives: nothing of it runs, and the

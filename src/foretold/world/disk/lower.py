@@ -60,13 +60,7 @@ class RealFiles:
 
     def shows(self, path: str) -> bool:
         """Whether all that lies below this path may be read."""
-        roots = _visible(self.working_directory).roots
-        while path not in roots:
-            parent = os.path.dirname(path)
-            if parent == path:
-                return False
-            path = parent
-        return True
+        return fence.is_below(path, _visible(self.working_directory).roots)
 
     def leads_on(self, path: str) -> bool:
         """Whether this is a directory on the way to something that may be read."""

@@ -8,6 +8,7 @@ off, by `world.heal()` or because a calm passage begins, leaves nothing behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from foretold.tape import Stream
@@ -33,6 +34,25 @@ class Kind:
         """Strike now, if there is something to strike."""
         raise NotImplementedError
 
+    def last(
+        self,
+        ground: Ground,
+        touches: str,
+        taken: Any,
+        begin: Callable[[float], Undo],
+        stream: Stream,
+    ) -> Iterator[float]:
+        """Do harm to what was taken for a while, undo it, and give back what was taken."""
+        try:
+            lasts_s = stream.pick(LASTS_S, "lasts")
+            undo = begin(lasts_s)
+            try:
+                yield lasts_s
+            finally:
+                undo()
+        finally:
+            ground.give_back(touches, taken)
+
 
 class BetweenHosts(Kind):
     """A fault on the way between two hosts that have spoken to each other."""
@@ -50,17 +70,9 @@ class BetweenHosts(Kind):
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         pair = ground.take_pair(self.touches, self.is_untouched, choices)
-        if pair is None:
-            return
-        try:
-            lasts_s = choices.pick(LASTS_S, "lasts")
-            undo = self.begin(ground, *pair, lasts_s, choices)
-            try:
-                yield lasts_s
-            finally:
-                undo()
-        finally:
-            ground.give_back(self.touches, pair)
+        if pair is not None:
+            begin = partial(self.begin, ground, *pair, choices=choices)
+            yield from self.last(ground, self.touches, pair, begin, choices)
 
 
 class SomePackets(BetweenHosts):
@@ -104,17 +116,9 @@ class OnHost(Kind):
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         host = ground.take_host(choices)
-        if host is None:
-            return
-        try:
-            lasts_s = choices.pick(LASTS_S, "lasts")
-            undo = self.begin(ground, host, choices)
-            try:
-                yield lasts_s
-            finally:
-                undo()
-        finally:
-            ground.give_back("host", host.name)
+        if host is not None:
+            begin = partial(self.begin, ground, host, choices)
+            yield from self.last(ground, "host", host.name, lambda _: begin(), choices)
 
 
 class OnDisk(Kind):
@@ -130,14 +134,6 @@ class OnDisk(Kind):
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         host = ground.take_disk(self.touches, choices)
-        if host is None:
-            return
-        try:
-            lasts_s = choices.pick(LASTS_S, "lasts")
-            undo = self.begin(ground, host, choices)
-            try:
-                yield lasts_s
-            finally:
-                undo()
-        finally:
-            ground.give_back(self.touches, host.name)
+        if host is not None:
+            begin = partial(self.begin, ground, host, choices)
+            yield from self.last(ground, self.touches, host.name, lambda _: begin(), choices)

@@ -71,7 +71,6 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
 
     return {
         "import": lambda module: import_time(host, module),
-        "files": lambda *call: host.disk.call(*call),
         "signal.raise_signal": raise_signal,
         "os.kill": kill,
         "os.environ": host.environment.table,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import socket
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foretold.world.net.delivery import S
+from foretold.world.net.dns import is_ip
 from foretold.world.net.tcp import TcpEnd, os_error
 from foretold.world.net.unixnames import UnixNames
 
@@ -124,7 +124,7 @@ class Stack:
         """Whether `ip` is one of this host's, or its loopback."""
         if ip in (self.ipv4, self.ipv6, "::1"):
             return True
-        return ip.startswith("127.") and _is_ip(ip)
+        return ip.startswith("127.") and is_ip(ip)
 
     def source_for(self, remote_ip: str) -> str:
         """The address this host uses to talk to `remote_ip`."""
@@ -318,11 +318,3 @@ class Stack:
         waiting, self.waiting = self.waiting, []
         for again in waiting:
             again(now_ns)
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
