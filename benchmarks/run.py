@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import gc
 import json
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,7 @@ import sqlalchemy.ext.asyncio
 import uvicorn
 
 import foretold
+from foretold.kernel import real
 from foretold.kernel.patches import patches
 
 HEAVY = (aiohttp.web, fastapi, sqlalchemy.ext.asyncio)
@@ -262,6 +265,107 @@ def measure_network(rounds: int) -> dict[str, Any]:
     return figures
 
 
+HAND_OVERS, THREAD_STEPS, LINES, LOCKS = 20_000, 20_000, 100_000, 100_000
+
+
+def hand_overs() -> float:
+    """How often per second one thread can hand over to another, with nothing chosen."""
+    mine, other = real.allocate_lock(), real.allocate_lock()
+    acquire, release = real.lock_acquire, real.lock_release
+    acquire(mine)
+    acquire(other)
+
+    def answer() -> None:
+        for _ in range(HAND_OVERS):
+            acquire(other)
+            release(mine)
+
+    def ask() -> None:
+        for _ in range(HAND_OVERS):
+            release(other)
+            acquire(mine)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    taken = seconds(ask)
+    thread.join()
+    return 2 * HAND_OVERS / taken
+
+
+def thread_steps() -> None:
+    """Two threads that take a lock again and again: two steps each time."""
+    lock = threading.Lock()
+
+    def work() -> None:
+        for _ in range(THREAD_STEPS // 4):
+            with lock:
+                pass
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def lines() -> float:
+    """How long a thread takes for LINES lines, while another waits for it."""
+    stop, taken = threading.Event(), 0.0
+
+    def work() -> None:
+        nonlocal taken
+        start = real.perf_counter()
+        for _ in range(LINES // 2):
+            pass
+        taken = real.perf_counter() - start
+        stop.set()
+
+    threads = [threading.Thread(target=work), threading.Thread(target=stop.wait)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return taken
+
+
+def locks_without_threads() -> float:
+    """How often per second a lock is taken; in a run, in one that has no thread."""
+    lock = threading.Lock()
+    start = real.perf_counter()
+    for _ in range(LOCKS):
+        with lock:
+            pass
+    return LOCKS / (real.perf_counter() - start)
+
+
+def measure_threads(rounds: int) -> dict[str, Any]:
+    """Raw hand-overs, chosen and traced steps, preempted lines, and locks where nobody threads."""
+    figures: dict[str, Any] = {}
+    raw = max(hand_overs() for _ in range(rounds))
+    figures["thread_hand_overs"] = rate_row(raw, 100_000)
+    for strategy in ("random", "fifo"):
+        work = functools.partial(foretold.run, thread_steps, strategy=strategy)
+        taken = min(seconds(work) for _ in range(rounds))
+        figures[f"thread_steps_{strategy}"] = rate_row(THREAD_STEPS / taken, 30_000)
+    plain = min(foretold.run(lines).value for _ in range(rounds))
+    chosen = min(foretold.run(lines, preempt="lines").value for _ in range(rounds))
+    figures["thread_line_ns"] = size_row((chosen - plain) / LINES * 1e9, 300)
+    inside = max(foretold.run(locks_without_threads).value for _ in range(rounds))
+    outside = max(locks_without_threads() for _ in range(rounds))
+    figures["lock_without_threads"] = row(inside, outside, 0.9)
+    return figures
+
+
+def rate_row(ours: float, bar: float) -> dict[str, Any]:
+    """A figure per second that has a bar of its own, and nothing to compare with."""
+    return {"ours": round(ours), "stock": 0, "ratio": None, "bar": bar, "met": ours >= bar}
+
+
+def size_row(ours: float, bar: float) -> dict[str, Any]:
+    """A cost that must stay below its bar."""
+    return {"ours": round(ours), "stock": 0, "ratio": None, "bar": bar, "met": ours < bar}
+
+
 def measure_clock() -> dict[str, Any]:
     """Nanoseconds for a read of the clock inside a run."""
     reads = 200_000
@@ -301,6 +405,7 @@ def main() -> None:
     figures |= measure_callbacks(options.rounds)
     figures |= measure_runs(options.rounds)
     figures |= measure_network(options.rounds)
+    figures |= measure_threads(options.rounds)
     figures |= measure_clock()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(figures, indent=2) + "\n")

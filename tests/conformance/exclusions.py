@@ -83,7 +83,7 @@ TABLE = {
         test_base_events.BaseLoopSockSendfileTests.test__sock_sendfile_native_failure
         test_base_events.BaseLoopSockSendfileTests.test_sock_sendfile_no_fallback
     """,
-    "starts threads: they arrive in a later version": """
+    "starts threads, and is run outside of a world": """
         test_futures.*FutureTests.test_wrap_future
         test_futures.*.test_wrap_future_use_global_loop
         test_futures.*.test_wrap_future_use_running_loop

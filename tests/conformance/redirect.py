@@ -10,7 +10,7 @@ for a loop, it gets one of ours:
 
 Threads and processes cannot be started, as in a run: whether a thread ended before the loop looked
 would be chance, and with it the result of the test. Only in a world (`worlds.py`) there are
-threads, which take turns with the loop (`threads.py`).
+threads, which are threads of the world.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ MODULES = (
     "test_streams",
     "test_taskgroups",
     "test_tasks",
+    "test_threads",
     "test_timeouts",
     "test_unix_events",
     "test_waitfor",
@@ -70,6 +71,7 @@ IN_A_WORLD = (
     "test_ssl",
     "test_sslproto",
     "test_streams",
+    "test_threads",
     "test_unix_events",
 )
 """Modules that use sockets. Each of their tests runs in a world of its own, on its host's loops."""
@@ -77,7 +79,6 @@ IN_A_WORLD = (
 LEFT_OUT = {
     "test_protocols": "takes no step of a loop",
     "test_subprocess": "real processes only",
-    "test_threads": "threads arrive in a later version",
     "test_transports": "takes no step of a loop",
     "test_windows_events": "Windows only",
     "test_windows_utils": "Windows only",
@@ -173,7 +174,7 @@ def _let_our_time_pass(test_loop: OurTestLoop, advance: float) -> None:
 
 
 def _refuse(thread_or_process: object) -> NoReturn:
-    raise RuntimeError("threads arrive in a later version, real processes never")
+    raise RuntimeError("outside of a world there is no thread, and nowhere a process")
 
 
 def _lead_by_policy_and_name(module: Any, loop: type[WorldLoop]) -> None:

@@ -61,6 +61,7 @@ STEPPED_LEAST = {  # on 3.11, 3.12, 3.13: passed, and our loop took steps; 0: no
     "test_streams": (66, 66, 72),
     "test_taskgroups": (35, 35, 39),
     "test_tasks": (802, 826, 866),
+    "test_threads": (6, 6, 6),
     "test_timeouts": (32, 32, 34),
     "test_unix_events": (29, 29, 29),
     "test_waitfor": (15, 19, 19),

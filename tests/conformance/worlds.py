@@ -7,13 +7,10 @@ the world's one host: asyncio's own transports on our network. The order is asyn
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures.thread
 import contextlib
 import functools
 import importlib
 import itertools
-import queue
-import socketserver
 import threading
 import unittest
 from collections.abc import Callable, Iterable, Iterator
@@ -21,14 +18,14 @@ from typing import Any
 
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
+from foretold.kernel.threads.ending import end_threads
 from foretold.tape import Tape
 from foretold.trace import Trace
 from foretold.world.hostloop import HostLoop
 from foretold.world.net.sockets import WorldSocket
 from foretold.world.settings import Settings
 from foretold.world.world import World, current_world, enter, leave, world_or_none
-from tests.conformance import threads
-from tests.conformance.redirect import OurLoop, StandIn, lead
+from tests.conformance.redirect import OurLoop, lead
 
 SETTINGS = Settings(order="asyncio", wall_s_max=None)
 
@@ -44,6 +41,7 @@ def inside(world: World) -> Iterator[None]:
             yield
         finally:
             world.sealed = True
+            end_threads(world.outside.crews())
             asyncio.set_event_loop_policy(former_policy)
             leave()
 
@@ -82,9 +80,7 @@ def lead_into_worlds(module_name: str) -> Any:
     for kind in list(vars(module).values()):
         if isinstance(kind, type) and issubclass(kind, unittest.TestCase):
             kind.run = in_a_world(kind.run)  # type: ignore[method-assign]  # this process ends soon
-    threads.lead_threads()
-    _lead_names((module, socketserver, concurrent.futures.thread), "threading", _our_threading)
-    _lead_names((module, concurrent.futures.thread), "queue", _our_queue)
+    threading.Thread.start = _start  # type: ignore[method-assign]  # this process ends soon
     _lead_names((module, utils), "gen_unix_socket_path", gen_unix_socket_path)
     _lead_names((module, utils), "unix_socket_path", unix_socket_path)
     return module
@@ -97,9 +93,8 @@ def plant_a_mistake() -> None:
     sockets.recv = lambda self, *args: receive(self, *args)[::-1]
 
 
-_our_threading = StandIn(threading, Event=threads.Event, Lock=threads.Lock)
-_our_queue = StandIn(queue, Queue=threads.Queue, SimpleQueue=threads.Queue)
 _numbers = itertools.count()
+_start = threading.Thread.start
 
 
 def _lead_names(modules: Iterable[Any], name: str, ours: object) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from tests.determinism import files, values  # noqa: F401  # they enter their programs
+from tests.determinism import files, threaded, values  # noqa: F401  # they enter their programs
 from tests.determinism.registry import FREE, PLANTED, PROGRAMS, Program, free, nap, pace, program
 
 __all__ = ["FREE", "PLANTED", "PROGRAMS", "Program"]

@@ -8,7 +8,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -355,7 +354,6 @@ def test_a_task_that_is_awaited_in_the_end_is_fine() -> None:
 
 ESCAPES: dict[str, Callable[[], Any]] = {
     "process": lambda: subprocess.run([sys.executable, "-c", ""], check=False),
-    "thread": lambda: threading.Thread(target=print).start(),
     "file": lambda: open("/etc/hostname", encoding="utf-8"),  # noqa: SIM115  # it never opens
     "fork": lambda: os.fork(),
 }

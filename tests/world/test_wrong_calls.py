@@ -105,7 +105,6 @@ INSIDE: dict[str, tuple[Callable[[Any], object], str]] = {
     "isolate=3": (lambda w: w.host("a", isolate=3), 'isolate=["myapp"]; got 3'),
     "isolate": (lambda w: w.host("a", isolate="json"), "isolate=['json']"),
     "start(None)": (lambda w: w.host("a").start(None), "got None.\n  right: host.start(serve)"),
-    "start(plain)": (lambda w: w.host("a").start(plain), "plain is a plain one. Write async def"),
     "start, arguments": (
         lambda w: w.host("a").start(with_port),
         "with_port without arguments: missing a required argument: 'port'",

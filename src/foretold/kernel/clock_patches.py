@@ -263,7 +263,13 @@ def _is_bound_clock(builtin: BuiltinFunctionType) -> bool:
     )
 
 
-def find_bound_methods(among: list[Any] | None = None) -> list[Swap]:
+def builtins_on_the_heap(among: list[Any] | None = None) -> list[BuiltinFunctionType]:
+    """All builtin functions and methods that exist as objects of their own."""
+    heap = gc.get_objects() if among is None else among
+    return [thing for thing in heap if type(thing) is BuiltinFunctionType]
+
+
+def find_bound_methods(among: list[BuiltinFunctionType] | None = None) -> list[Swap]:
     """Swaps, not yet applied, for each `datetime.now` or `utcnow` that someone bound earlier.
 
     `field(default_factory=datetime.utcnow)` keeps the method as it was when the class was made: an
@@ -271,8 +277,7 @@ def find_bound_methods(among: list[Any] | None = None) -> list[Swap]:
     except those that `gc.freeze()` has put out of its sight: look before freezing. It looks at each
     object of the heap, some 15 ms for half a million, so it is not done for each run.
     """
-    heap = gc.get_objects() if among is None else among
-    builtins = [thing for thing in heap if type(thing) is BuiltinFunctionType]
+    builtins = builtins_on_the_heap() if among is None else among
     return [
         Swap(builtin, functools.partial(_BOUND[builtin.__name__], builtin.__self__))
         for builtin in builtins

@@ -4,7 +4,7 @@ A real socket, process, thread, signal or file answers as reality happens to be,
 not be replayed. Each way out is stopped at the builtin itself, whatever name led to it, and the
 error says which call it was, why it cannot be replayed, and what to write instead.
 
-Stopped: threads, processes, signals, waiting on descriptors, sockets and name look-ups, files
+Stopped: processes, signals, waiting on descriptors, sockets and name look-ups, files
 outside the readable set, changes to the file system, the keyboard, setting the system's clock. (A
 computer with a disk of its own answers for files before they come here: file_patches.py.)
 
@@ -186,7 +186,7 @@ _STREAM = "await asyncio.open_connection(host, port)  # the simulated network"
 
 _BANS: Final = (
     _Ban("_thread", "start_new_thread start_new start_joinable_thread", _THREAD_WHY,
-         "asyncio.create_task(work())  # a coroutine; simulated threads come later", _show_start),
+         "asyncio.create_task(work())  # a coroutine", _show_start),  # a world answers it
     _Ban("posix", "fork forkpty system posix_spawn posix_spawnp execv execve",
          _PROCESS_WHY, _PROCESS_INSTEAD),
     _Ban("_posixsubprocess", "fork_exec", _PROCESS_WHY, _PROCESS_INSTEAD, _show_process),

@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from foretold.errors import LimitExceeded, UsageError
 from foretold.kernel import real
@@ -26,6 +26,9 @@ from foretold.kernel.schedulers.by_key import KeyedScheduler
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
 from foretold.trace import Event, Place, Trace
+
+if TYPE_CHECKING:
+    from foretold.kernel.threads.crew import Crew
 
 Order = Literal["asyncio", "any"]
 HOUSEKEEPING_STEPS = 2_000
@@ -69,6 +72,7 @@ class Kernel:
         *,
         order: Order = "asyncio",
         strategy: str = "fifo",
+        preempt: str = "",
         limits: Limits | None = None,
         on_background: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
@@ -79,6 +83,9 @@ class Kernel:
         self.trace = trace
         self.clock = clock
         self.order: Order = order
+        self.strategy = strategy
+        self.preempt = preempt
+        """Where threads may be interrupted besides at locks (`threads/preempt.py`)."""
         self.limits = limits or Limits()
         self.on_background = on_background
         self.register = Register()
@@ -86,12 +93,11 @@ class Kernel:
         self.callbacks = Actor(CALLBACKS)
         self.current: Actor = self.callbacks
         self.arrivals = 0
-        self.scheduler = self._make_scheduler(strategy) if order == "any" else None
+        self.scheduler = self.make_scheduler() if order == "any" else None
         self._pool_of: object = None
         self._left_by: dict[object, list[AnyHandle]] = {}
         """By loop: who was ready on it when it stopped."""
-        recording = tape.recording and order == "any"
-        self.recorder = HoldRecorder(host, tape.written) if recording else None
+        self.recorder = self.make_recorder()
         self.pace = Pace(host, tape, clock)
         self.settlers: deque[asyncio.Future[None]] = deque()
         """Those who wait until nothing is ready now."""
@@ -99,6 +105,10 @@ class Kernel:
         """Those who wait until nothing is scheduled at all, and until when they do."""
         self.failed: list[weakref.ref[asyncio.Task[Any]]] = []
         """Tasks that ended with an exception."""
+        self.crew: Crew | None = None
+        """The threads of this host; None as long as there are none."""
+        self.rivals: list[Any] = []
+        """Not empty while a thread could run besides the one that does."""
         self.outside: Outside | None = None
         """What goes on elsewhere; None as long as there is no elsewhere."""
         self.on_housekeeping: Callable[[], None] | None = None
@@ -117,10 +127,17 @@ class Kernel:
         """How many steps the loop may take until it calls `checkpoint`."""
         self._granted = 0
         self._slow_at = self.pace.steps_until_next()
+        self._thread_slow_at = 0
         self._housekeeping_at = min(HOUSEKEEPING_STEPS, self.limits.steps + 1)
         self._grant_more()
 
-    def _make_scheduler(self, strategy: str) -> Scheduler:
+    def make_recorder(self) -> HoldRecorder | None:
+        """Who writes down the order of tasks, if the run is recorded."""
+        recording = self.tape.recording and self.order == "any"
+        return HoldRecorder(self.host, self.tape.written) if recording else None
+
+    def make_scheduler(self) -> Scheduler:
+        """Who decides about the order of tasks, for one loop at a time."""
         if self.tape.scheduled_by_key:
             holds = {
                 (h.actor, h.step): h
@@ -133,7 +150,7 @@ class Kernel:
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))
         seed = self.tape.stream("schedule", self.host).choose(1 << 32, "seed of the scheduler")
-        return scheduler_named(strategy, TapeRandom(seed))
+        return scheduler_named(self.strategy, TapeRandom(seed))
 
     def enter_loop(self, loop: object) -> None:
         """`loop` begins to run. What another one left in the pool waits until that runs again."""
@@ -176,13 +193,28 @@ class Kernel:
 
     def _keep_house(self) -> None:
         self._housekeeping_at = min(self.steps + HOUSEKEEPING_STEPS, self.limits.steps + 1)
-        self.trace.flush()
         if self.on_housekeeping is not None:
             self.on_housekeeping()
         self.failed = [task for task in self.failed if task() is not None]
         if self.steps % COLLECT_STEPS < HOUSEKEEPING_STEPS:
             gc.collect()
-        if self.steps > self.limits.steps:
+        self._check_limits(self.steps)
+
+    def check_thread_step(self, actor: Actor, steps: int) -> int:
+        """A thread has made its host's `steps`th step of a thread: do what is due. Returns after
+        how many more to ask again."""
+        if steps and steps >= self._thread_slow_at:
+            ns = self.pace.after_step(actor)
+            if ns:
+                self.note_slow_step(ns)
+        if steps >= self._thread_slow_at:
+            self._thread_slow_at = min(NEVER, steps + self.pace.steps_until_next())
+        self._check_limits(self.steps + steps)
+        return min(self._thread_slow_at - steps, HOUSEKEEPING_STEPS)
+
+    def _check_limits(self, steps: int) -> None:
+        self.trace.flush()
+        if steps > self.limits.steps:
             raise LimitExceeded(
                 f"the run took {self.limits.steps:,} steps and is not over: an endless loop? "
                 f"Raise the limit with steps_max={self.limits.steps * 10:_} if it is meant to."
@@ -190,7 +222,7 @@ class Kernel:
         if self._wall_s_end is not None and real.monotonic() > self._wall_s_end:
             raise LimitExceeded(
                 f"the run took more than {self.limits.wall_s:g} real seconds "
-                f"({self.steps:,} steps). Raise the limit with wall_s_max=… if it is meant to."
+                f"({steps:,} steps). Raise the limit with wall_s_max=… if it is meant to."
             )
 
     def _check_virtual_time(self, ns: int) -> None:

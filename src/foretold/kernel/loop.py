@@ -17,6 +17,7 @@ import heapq
 import sys
 import types
 import weakref
+from _thread import get_ident
 from asyncio import base_events, format_helpers
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -32,6 +33,8 @@ from foretold.kernel.handles import (
     step_wrapper_type,
 )
 from foretold.kernel.kernel import Kernel
+from foretold.kernel.threads.baton import strand_of
+from foretold.kernel.threads.strand import Strand
 from foretold.kernel.timed import KEY_BITS, NEVER_NS, TimedLoop
 from foretold.kernel.waiting import how_it_ended, place_of_task
 
@@ -64,6 +67,8 @@ class WorldLoop(TimedLoop):
         self._foreign_actors: weakref.WeakKeyDictionary[Any, Actor] = weakref.WeakKeyDictionary()
         self._any_order = kernel.order == "any"
         self._run_once_is_ours = type(self)._run_once is WorldLoop._run_once
+        self.runner: Strand | None = None
+        """The thread that runs it, if that is not the one that drives the world."""
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "running" if self.is_running() else "open"
@@ -100,7 +105,15 @@ class WorldLoop(TimedLoop):
             return self._call_soon_checked(callback, args, context, "call_soon_threadsafe")
         handle = StepHandle(callback, args, self, context)
         self._ready.append(handle)
+        if self.kernel.crew is not None:
+            self._let_threads_in()
         return handle
+
+    def _let_threads_in(self) -> None:
+        """Here the tape may let another thread go on."""
+        strand = strand_of(get_ident())
+        if strand is not None:
+            strand.crew.point(strand)
 
     def _call_soon_checked(
         self,
@@ -236,11 +249,32 @@ class WorldLoop(TimedLoop):
         """Run until `stop()`: asyncio's own set-up and clean-up around our iterations."""
         # A subclass with its own idea of one iteration gets them one by one.
         self._single_iterations = not self._run_once_is_ours
-        self.kernel.enter_loop(self)
+        strand = strand_of(get_ident())
+        if strand is not None and strand is not strand.crew.baton.driver:
+            self._begin_in_thread(strand)
+        else:
+            self.kernel.enter_loop(self)
         try:
             super().run_forever()
         finally:
             self._single_iterations = True
+            self.runner = None
+
+    def _begin_in_thread(self, strand: Strand) -> None:
+        """Loops of several threads take turns, each with its own order of tasks."""
+        self.runner = strand
+        self._process_is_threaded()
+        if self._any_order and self.scheduler is self.kernel.scheduler:
+            self.scheduler = self.kernel.make_scheduler()
+            self.recorder = self.kernel.make_recorder()
+
+    def _process_is_threaded(self) -> None:
+        """A thread runs a loop."""
+
+    def has_executor(self) -> bool:
+        """Whether somebody used the default executor."""
+        executor: Any = self._default_executor  # type: ignore[attr-defined]  # typeshed omits it
+        return executor is not None
 
     def close(self) -> None:
         super().close()
@@ -261,9 +295,8 @@ class WorldLoop(TimedLoop):
         callback: Any
         owner: Any = None
         popleft, record = ready.popleft, kernel.trace.pending.append
-        callbacks = kernel.callbacks
-        watched = kernel.trace.detail or self._debug
-        step_ns, grant, crowded = clock.step_ns, kernel.grant, False
+        rivals, callbacks, step_ns = kernel.rivals, kernel.callbacks, clock.step_ns
+        watched, grant, crowded = kernel.trace.detail or self._debug, kernel.grant, False
         try:
             while True:
                 if kernel.outside is not None:
@@ -280,12 +313,13 @@ class WorldLoop(TimedLoop):
                 if count > 1:
                     crowded = True
                 for _ in range(count):
+                    if rivals:
+                        self._let_threads_in()
                     handle = popleft()
                     if handle._cancelled:
                         continue
                     callback = handle._callback
-                    kind = type(callback)
-                    actor = callbacks
+                    kind, actor = type(callback), callbacks
                     if kind is _FunctionType:
                         record(callback.__qualname__)
                     elif kind is _StepWrapper or (
@@ -329,15 +363,16 @@ class WorldLoop(TimedLoop):
     def _iterate_any(self, once: bool) -> None:
         kernel, clock, ready = self.kernel, self._clock, self._ready
         record, callbacks = kernel.trace.pending.append, kernel.callbacks
-        recorder, watched = kernel.recorder, kernel.trace.detail or self._debug
-        foreign = self._foreign_actor
-        step_ns, grant = clock.step_ns, kernel.grant
-        next_in_line, scheduler = self._next_in_line, kernel.scheduler
+        recorder, watched = self.recorder, kernel.trace.detail or self._debug
+        foreign, step_ns, grant = self._foreign_actor, clock.step_ns, kernel.grant
+        next_in_line, scheduler, rivals = self._next_in_line, self.scheduler, kernel.rivals
         assert scheduler is not None, "order is any"
         handle: Any
         callback: Any
         try:
             while True:
+                if rivals:
+                    self._let_threads_in()
                 if kernel.outside is not None:
                     kernel.outside.catch_up(self)
                 if clock.ns >= self._due_ns:
@@ -347,8 +382,7 @@ class WorldLoop(TimedLoop):
                     if handle._cancelled:
                         continue
                     callback = handle._callback
-                    kind = type(callback)
-                    actor = callbacks
+                    kind, actor = type(callback), callbacks
                     if kind is _StepWrapper or (
                         kind is _BuiltinType and callback.__name__ == _WAKEUP
                     ):
@@ -400,7 +434,7 @@ class WorldLoop(TimedLoop):
     def _next_in_line(self) -> AnyHandle | None:
         """Admit ready tasks to the scheduler's pool, up to the first plain callback, and pick."""
         kernel = self.kernel
-        ready, scheduler = self._ready, kernel.scheduler
+        ready, scheduler = self._ready, self.scheduler
         assert scheduler is not None, "order is any"
         while ready:
             handle = ready.popleft()

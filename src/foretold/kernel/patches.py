@@ -23,6 +23,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import BuiltinFunctionType
 from typing import Any, Final
 
 from foretold.errors import ForetoldError
@@ -42,6 +43,7 @@ from foretold.kernel import (
 )
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.swap import Changes, Swap
+from foretold.kernel.threads import locks, start
 from foretold.kernel.tls_patches import TlsRandom
 
 
@@ -55,13 +57,14 @@ class Patches:
         self._computer: Computer | None = None
         self._marks: tuple[int, ...] = ()
         self._bound: list[Swap] = []
+        self._of_locks: list[BuiltinFunctionType] = []
 
     # --- installed ---------------------------------------------------------------------------
 
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            for module in (clock_patches, entropy_patches, machine_patches, imports):
+            for module in (clock_patches, entropy_patches, machine_patches, imports, start):
                 self._changes.apply(*module.CHANGES)
             self._changes.apply(*environment_patches.CHANGES)
             self._changes.apply(*file_patches.ALL_CHANGES)
@@ -87,6 +90,7 @@ class Patches:
     def _undo(self) -> None:
         self._changes.undo()
         self._ssl_done = self._ssl_sockets_done = False
+        locks.forget_bound_methods()
 
     def _adopt_ssl(self) -> None:
         if not self._ssl_done and "_ssl" in sys.modules:
@@ -116,7 +120,9 @@ class Patches:
         if not self._depth:
             raise ForetoldError("scan_bound_methods() needs install() first.")
         heap = gc.get_objects()
-        found = clock_patches.find_bound_methods(heap)
+        builtins = clock_patches.builtins_on_the_heap(heap)
+        locks.remember_bound_methods(builtins)
+        found = clock_patches.find_bound_methods(builtins)
         self._changes.apply(*found)
         _learn_generators(heap)
         return len(found)
@@ -131,10 +137,15 @@ class Patches:
         if self._heap_marks() == self._marks:
             known = {id(swap.function) for swap in self._bound}
             heap = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
-            self._bound += clock_patches.find_bound_methods(heap)
+            builtins = clock_patches.builtins_on_the_heap(heap)
+            self._bound += clock_patches.find_bound_methods(builtins)
+            self._of_locks += locks.bound_methods_of_locks(builtins)
         else:
             heap = gc.get_objects()
-            self._bound = clock_patches.find_bound_methods(heap)
+            builtins = clock_patches.builtins_on_the_heap(heap)
+            self._bound = clock_patches.find_bound_methods(builtins)
+            self._of_locks = locks.bound_methods_of_locks(builtins)
+        locks.remember_bound_methods(self._of_locks)
         self._changes.apply(*self._bound)
         _learn_generators(heap)
 
@@ -159,6 +170,7 @@ class Patches:
         entropy_patches.begin_run(computer)
         counters.begin_run()
         fence.begin_run()
+        start.begin_run()
         file_patches.begin_run(computer)
         environment_patches.begin_run()
         self._computer = running[get_ident()] = computer
@@ -170,6 +182,7 @@ class Patches:
             running.clear()
             environment_patches.end_run()
             file_patches.end_run()
+            start.end_run()
             fence.end_run()
             counters.end_run()
             entropy_patches.end_run()

@@ -62,3 +62,19 @@ setitimer = copy_of(_signal.setitimer)
 select = copy_of(_select.select)
 poll = copy_of(_select.poll)
 socketpair = copy_of(_socket.socketpair)
+
+# Locks: what their methods do, for our own hand-overs. They are called as `lock_acquire(lock)`.
+_Lock = type(_thread.allocate_lock())
+lock_acquire = _Lock.__dict__["acquire"]
+lock_release = _Lock.__dict__["release"]
+lock_locked = _Lock.__dict__["locked"]
+rlock_acquire = _thread.RLock.__dict__["acquire"]
+rlock_release = _thread.RLock.__dict__["release"]
+rlock_release_save = _thread.RLock.__dict__["_release_save"]
+rlock_acquire_restore = _thread.RLock.__dict__["_acquire_restore"]
+rlock_is_owned = _thread.RLock.__dict__["_is_owned"]
+allocate_lock = copy_of(_thread.allocate_lock)
+if sys.version_info >= (3, 13):
+    handle_join = _thread._ThreadHandle.__dict__["join"]
+else:
+    set_sentinel = copy_of(vars(_thread)["_set_sentinel"])

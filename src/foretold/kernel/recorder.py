@@ -12,6 +12,10 @@ if any, has run. So replay picks e too, and by induction the whole run is the sa
 The last overtaker of a step that arrived as number s is the latest pick with an arrival number
 above s. Of all picks only those matter that no later pick with a higher number outdoes; they form
 a stack with falling numbers, so one bisection finds it: O(log n) a step.
+
+Threads enter the pool at its front as well, with a number below all others (`threads/pool.py`). Who
+was picked before a step entered the pool has not overtaken it, whatever its number: so each pick is
+kept with its place in the order of picks.
 """
 
 from __future__ import annotations
@@ -29,15 +33,18 @@ class HoldRecorder:
         self._host = host
         self._schedule = schedule
         self._arrivals_negated: list[int] = []
-        self._picks: list[tuple[str, int]] = []
+        self._picks: list[tuple[str, int, int]] = []
+        self._count = 0
 
-    def picked(self, arrival: int, actor: Actor, *, can_be_held: bool) -> None:
-        """`actor` is about to make its step number `actor.steps`."""
+    def picked(self, arrival: int, actor: Actor, *, can_be_held: bool, entered: int = 0) -> None:
+        """`actor` is about to make its step number `actor.steps`. It came into the pool after so
+        many picks as `entered` says."""
         numbers = self._arrivals_negated
+        self._count += 1
         if can_be_held:
             above = bisect_left(numbers, -arrival)
-            if above:
-                until_actor, until_step = self._picks[above - 1]
+            if above and self._picks[above - 1][2] > entered:
+                until_actor, until_step, _ = self._picks[above - 1]
                 self._schedule.add(
                     Hold(self._host, actor.name, actor.steps, until_actor, until_step)
                 )
@@ -45,4 +52,4 @@ class HoldRecorder:
             numbers.pop()
             self._picks.pop()
         numbers.append(-arrival)
-        self._picks.append((actor.name, actor.steps))
+        self._picks.append((actor.name, actor.steps, self._count))

@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from foretold.errors import LimitExceeded
 from foretold.kernel.clock import NS
 from foretold.kernel.handles import CANCELLED_ALARMS_MIN, AlarmHandle, AnyHandle
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.waiting import deadlock_of
+
+if TYPE_CHECKING:
+    from foretold.kernel.threads.crew import Crew
 
 _heappush, _heappop = heapq.heappush, heapq.heappop
 NEVER_NS = 1 << 100
@@ -37,6 +40,8 @@ class TimedLoop(asyncio.BaseEventLoop):
         super().__init__(**more)
         self.kernel = kernel
         self._clock = kernel.clock
+        self.scheduler = kernel.scheduler
+        self.recorder = kernel.recorder
         self._alarms: list[int] = []
         """A heap of keys: when, and which alarm it was, in one number. Numbers are compared three
         times as fast as tuples, and a heap does little else."""
@@ -96,12 +101,13 @@ class TimedLoop(asyncio.BaseEventLoop):
     def _wait(self) -> None:
         """Nothing is ready. Wake who waits for that; else let time pass; else it is a deadlock."""
         kernel, when_ns = self.kernel, self._due_ns
-        scheduler = kernel.scheduler
+        scheduler = self.scheduler
         if (
             self._timer_cancelled_count
             or kernel.settlers
             or kernel.idlers
             or kernel.outside is not None
+            or kernel.crew is not None
             or when_ns > kernel.virtual_ns_max
             or (scheduler is not None and scheduler.size)
         ):
@@ -124,20 +130,18 @@ class TimedLoop(asyncio.BaseEventLoop):
         kernel = self.kernel
         if self._timer_cancelled_count:
             self._drop_cancelled_timers()
+        if kernel.crew is not None and self._wait_as_a_thread(kernel.crew):
+            return
         if kernel.settlers:
-            if kernel.scheduler is not None and kernel.scheduler.release_held():
+            if self.scheduler is not None and self.scheduler.release_held():
                 return  # who is held is not done at this instant
             if self._wake_one(kernel.settlers):
                 return
-        if (
-            kernel.scheduler is not None
-            and kernel.scheduler.size
-            and self._release_rather_than_jump()
-        ):
+        if self.scheduler is not None and self.scheduler.size and self._release_rather_than_jump():
             return
         if kernel.outside is not None and kernel.outside.wait(self):
             return
-        when_ns = self._due_ns
+        when_ns = self.next_wake_ns()
         if when_ns < NEVER_NS:
             if kernel.idlers and when_ns > kernel.idlers[0][1]:
                 self._give_up_on_rest()
@@ -153,13 +157,26 @@ class TimedLoop(asyncio.BaseEventLoop):
         else:
             self._deadlock()
 
+    def next_wake_ns(self) -> int:
+        """When the first alarm is due, or a thread of this host has waited long enough."""
+        crew = self.kernel.crew
+        return self._due_ns if crew is None else min(self._due_ns, crew.next_deadline_ns())
+
+    def _wait_as_a_thread(self, crew: Crew) -> bool:
+        """Other threads go on while this loop has nothing to do. False if none can."""
+        return crew.wait_in_loop(self)
+
+    def has_work(self) -> bool:
+        """Whether there is something to do now."""
+        return bool(self._ready) or self._due_ns <= self._clock.ns
+
     def _release_rather_than_jump(self) -> bool:
         """Only held tasks are ready. True if one was released.
 
         Time never jumps over a task that could run: a loop that is idle runs it at once, and a
         time limit that expires meanwhile would be our doing, not the program's.
         """
-        scheduler = self.kernel.scheduler
+        scheduler = self.scheduler
         return scheduler is not None and scheduler.release_held()
 
     def _wake_one(self, waiters: deque[asyncio.Future[None]]) -> bool:
@@ -183,6 +200,8 @@ class TimedLoop(asyncio.BaseEventLoop):
             )
 
     def _deadlock(self) -> NoReturn:
+        if self.kernel.crew is not None:
+            raise self.kernel.crew.deadlock()
         if self.kernel.outside is not None:
             raise self.kernel.outside.deadlock(self)
         raise deadlock_of(self.kernel.host, asyncio.all_tasks(self))

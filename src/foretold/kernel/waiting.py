@@ -52,6 +52,11 @@ def is_library(file: str) -> bool:
     return file.startswith(("<", _OURS, _STDLIB, *_SITE))
 
 
+def is_ours(file: str) -> bool:
+    """True for the files of foretold itself."""
+    return file.startswith(_OURS)
+
+
 def users_place(places: list[Place]) -> Place | None:
     """The innermost line of the user's own; else the innermost of all."""
     for place in reversed(places):
@@ -89,21 +94,32 @@ def how_it_ended(task: Any) -> str:
     return f"returned {encode(task._result)}"
 
 
-def deadlock_of(host: str, tasks: Iterable[asyncio.Task[Any]]) -> Deadlock:
-    """The error for a host on which nothing can ever run again."""
+def wait_line(who: str, place: Place | None, what: str) -> str:
+    """One line of a deadlock: who waits where for what."""
+    where = str(place) if place else "an unknown line"
+    return f"  {printable(who)} waits at {where} for {what}"
+
+
+def deadlock_of(
+    host: str, tasks: Iterable[asyncio.Task[Any]], threads: Iterable[str] = ()
+) -> Deadlock:
+    """The error for a host on which nothing can ever run again. `threads` are lines about them."""
     why = f"nothing can run and nothing is scheduled, yet {host} is not done"
-    return deadlock_among(tasks, why)
+    return deadlock_among(tasks, why, threads=threads)
 
 
 def deadlock_among(
-    tasks: Iterable[asyncio.Task[Any]], why: str, remedy: str | None = None
+    tasks: Iterable[asyncio.Task[Any]],
+    why: str,
+    remedy: str | None = None,
+    threads: Iterable[str] = (),
 ) -> Deadlock:
     """The error for tasks of which none will go on: why, and where each of them waits."""
-    lines = []
-    for task in sorted(tasks, key=hash):
-        place = place_of_task(task)
-        where = str(place) if place else "an unknown line"
-        lines.append(f"  {printable(task.get_name())} waits at {where} for {describe_wait(task)}")
+    lines = [
+        wait_line(task.get_name(), place_of_task(task), describe_wait(task))
+        for task in sorted(tasks, key=hash)
+    ]
+    lines += threads
     listed = "\n".join(lines) or "  (no task is left; main waits for a future)"
     said = f"{why}. Waiting:\n{listed}"
     return Deadlock(f"{said}\n{remedy}" if remedy else said)

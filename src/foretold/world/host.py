@@ -7,6 +7,7 @@ randomness inside a run is answered here.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import signal
 from _thread import get_ident
@@ -15,8 +16,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from foretold.errors import EscapedWorld, UsageError
+from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
 from foretold.kernel.kernel import Kernel
+from foretold.kernel.threads import start
+from foretold.kernel.threads.baton import strand_of
+from foretold.kernel.threads.crew import Crew
+from foretold.kernel.threads.strand import IDLE, NEVER_NS
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.disk.disk import Disk
@@ -24,6 +30,7 @@ from foretold.world.ending import GRACE_S, Ending, begin_ending, check_grace, on
 from foretold.world.environment import Environment
 from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
+from foretold.world.mainthread import live
 from foretold.world.modules import OwnModules
 from foretold.world.net.answers import IGNORED_SIGNALS, answers_of
 from foretold.world.net.descriptors import Descriptors
@@ -36,6 +43,16 @@ if TYPE_CHECKING:
 PORT_MAX = 65_535
 _PID_FIRST = 4242
 _NODE = 0x02_00_5E_00_00_00  # locally administered: no real card has it
+
+
+async def _call_plain(main: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> Any:
+    """Call a plain main as a process would: no loop is running there, so that it may run one."""
+    asyncio._set_running_loop(None)
+    try:
+        result = main()
+    finally:
+        asyncio._set_running_loop(loop)
+    return await result if inspect.isawaitable(result) else result
 
 
 class Host:
@@ -138,19 +155,23 @@ class Host:
             coro = main
         else:
             _check_program(main)
-            with self._acting(), self.modules.in_place():
-                coro = main()
-            if not inspect.iscoroutine(coro):
-                raise UsageError(
-                    f"host.start needs an async function; {_named(main)} is a plain one. Write "
-                    "async def, or let an async function call it"
-                )
+            coro = self._begin(main)
             self.programs.append(program)
         task = self.loop.create_task(coro)
         started = HostTask(self, task)
         self.mains.append(started)
         self.world.comes_into_use("host")
         return started
+
+    def _begin(self, main: Callable[[], Any]) -> Any:
+        """A coroutine that is the process' main."""
+        if inspect.iscoroutinefunction(main):
+            with self._acting(), self.modules.in_place():
+                return main()
+        coro: Any = _call_plain(main, self.loop)
+        name = getattr(main, "__name__", None)
+        coro.__name__ = name if isinstance(name, str) else "main"
+        return coro
 
     @contextmanager
     def _acting(self) -> Iterator[None]:
@@ -174,11 +195,15 @@ class Host:
         """When this host next has something to do, in its own time."""
         if self.paused or self.stack.dead:
             return NEVER
-        earliest = NEVER
+        earliest, crew = NEVER, self.kernel.crew
+        if crew is not None and (crew.threaded or crew.blocked):
+            earliest = min(earliest, crew.next_ns())
+            if crew.main.state is not IDLE:
+                return earliest
         for loop in self.loops:
-            if loop.is_closed():
+            if loop.is_closed() or loop.runner is not None:
                 continue
-            scheduler = self.kernel.scheduler
+            scheduler = loop.scheduler
             if loop._ready or loop.selector.stirred or (scheduler is not None and scheduler.size):
                 return self.kernel.clock.ns
             alarm_ns = loop.next_alarm_ns()
@@ -318,6 +343,7 @@ class Host:
         self.world.keep_dead(self)
         self.descriptors.process_is_over = True
         self._end_files()
+        self._end_threads()
         if self.kernel.scheduler is not None:
             self.buried += self.kernel.scheduler.drain()
         for loop in self.loops:
@@ -333,6 +359,10 @@ class Host:
         ending, self.ending = self.ending, None
         if ending is not None:
             ending.process_is_gone()
+
+    def _end_threads(self) -> None:
+        if self.kernel.crew is not None and self is not self.world.home:
+            self.world.dead_threads += self.kernel.crew.die()
 
     async def listening(self, port: int) -> None:
         """Wait until somebody on this host listens on `port`."""
@@ -365,20 +395,46 @@ class Host:
 
         return self.start(serve)
 
+    # --- its threads -----------------------------------------------------------------------------
+
+    @property
+    def crew(self) -> Crew:
+        """The threads of this host."""
+        if self.kernel.crew is None:
+            world = self.world
+            baton = None if self is world.home else world.home.crew.baton
+            crew = Crew(self.kernel, self, world.outside, baton)
+            crew.main_has_work = self.has_work
+            if baton is not None:
+                start.begin_main(crew, functools.partial(live, self))
+        assert self.kernel.crew is not None, "a crew enters itself there"
+        return self.kernel.crew
+
+    def has_work(self) -> bool:
+        """Whether a loop of this host has something to do now."""
+        return any(
+            loop.has_work() or (loop.scheduler is not None and loop.scheduler.size)
+            for loop in self.loops
+            if loop.runner is None and not loop.is_closed()
+        )
+
     def block_until(self, ready: Callable[[], bool], timeout_s: float | None) -> None:
-        """A blocking call waits: this host stands still, the others and the wire go on."""
-        outside = self.world.outside
-        if self is not outside.driver and not ready():
-            self.escaped(
-                f"a blocking socket call on host {self.name}",
-                "it would stop the whole world: only the test's own host can wait like that",
-                "reader, writer = await asyncio.open_connection(host, port)",
-            )
-        outside.block(self, ready, timeout_s)
+        """A blocking call waits: the calling thread stands still, all others go on."""
+        strand = strand_of(get_ident())
+        if strand is not None:
+            crew = strand.crew
+            end_ns = NEVER_NS if timeout_s is None else crew.clock.ns + to_ns(timeout_s)
+            if not ready() and not crew.block(strand, "a socket or a file", ready, end_ns):
+                raise TimeoutError("timed out")
+            return
+        self.world.outside.block(self, ready, timeout_s)
 
     def catch_up(self) -> None:
         """What happens outside by now has happened, for who looks without waiting."""
-        if self is self.world.outside.driver:
+        strand = strand_of(get_ident())
+        if strand is not None and strand is not strand.crew.baton.driver:
+            strand.crew.point(strand)  # the driver lets it happen, when it is its turn
+        elif self is self.world.outside.driver:
             self.world.outside.happen_until(self.kernel.clock.ns)
 
     # The Computer that the patched standard library asks
@@ -394,10 +450,15 @@ class Host:
         return clock.read_monotonic_ns() - clock.start_ns
 
     def sleep_ns(self, ns: int) -> None:
+        strand = strand_of(get_ident())
+        if strand is not None and strand.crew.living():
+            crew = strand.crew
+            crew.block(strand, "the end of time.sleep", deadline_ns=crew.clock.ns + ns)
+            return
         outside = self.world.outside
         if self is outside.driver:
             outside.happen_until(self.kernel.clock.ns + ns)
-        self.kernel.stall(ns)
+        self.kernel.stall(ns)  # nobody else of this host could use the time
 
     def entropy(self, n: int) -> bytes:
         data = self._entropy.bytes(n, "entropy")
@@ -415,7 +476,7 @@ class Host:
         if call == "files":
             return self._files
         if self._answers is None:  # a short run asks for nothing but whether there is a disk
-            self._answers = answers_of(self)
+            self._answers = answers_of(self) | start.answers_for(lambda: self.crew)
         return self._answers.get(call)
 
     def _files(self, *call: Any) -> Any:

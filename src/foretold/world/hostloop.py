@@ -148,7 +148,8 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         """When the next alarm is due, or None."""
         if self._timer_cancelled_count:
             self._drop_cancelled_timers()
-        return self._due_ns if self._due_ns < NEVER_NS else None
+        when_ns = self._due_ns if self.kernel.crew is None else self.next_wake_ns()
+        return when_ns if when_ns < NEVER_NS else None
 
     def poll(self) -> None:
         """Make ready who waits for a socket that is ready. In which order is the tape's choice.
@@ -188,8 +189,15 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
 
     def has_ready(self) -> bool:
         """Whether something could run now."""
-        scheduler = self.kernel.scheduler
+        scheduler = self.scheduler
         return bool(self._ready) or (scheduler is not None and scheduler.size > 0)
+
+    def has_work(self) -> bool:
+        """Whether there is something to do now."""
+        return super().has_work() or bool(self.selector.stirred)
+
+    def _process_is_threaded(self) -> None:
+        self.kernel.outside = self.host.world.outside  # it looks at this loop's sockets as well
 
     def abandon(self) -> None:
         """The process is gone: its transports have no last words about not having been closed."""

@@ -9,22 +9,21 @@ step that takes long makes its own host late and no other.
 from __future__ import annotations
 
 import asyncio
-import sys
-from _thread import get_ident
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from foretold.kernel.clock import to_ns
-from foretold.kernel.computer import running
+from foretold.kernel.threads.stacks import lines_about
 from foretold.kernel.waiting import deadlock_of
 from foretold.world.stillness import FIRST_LOOK_NS, Stillness, tasks_of
 
 if TYPE_CHECKING:
+    from foretold.kernel.kernel import Kernel
+    from foretold.kernel.threads.crew import Crew
     from foretold.world.host import Host
     from foretold.world.hostloop import HostLoop
     from foretold.world.net.wire import Wire
 
-_set_running_loop = asyncio._set_running_loop
 NEVER = 1 << 62
 
 
@@ -49,6 +48,10 @@ class Outside:
 
     def catch_up(self, loop: HostLoop) -> None:
         """Before an iteration of `loop`: let happen what lies earlier, then see what arrived."""
+        if loop.runner is not None or loop.host is not self.driver:
+            if loop.selector.stirred:
+                loop.poll()
+            return
         now_ns = loop._clock.ns
         queue = self.wire.queue
         if self.others:
@@ -69,7 +72,8 @@ class Outside:
     def wait(self, loop: HostLoop) -> bool:
         """`loop` has nothing to do: go on elsewhere until it has. False if nothing ever happens."""
         look_ns, stillness = loop._clock.ns + FIRST_LOOK_NS, None
-        while not loop._ready:
+        crew = loop.kernel.crew
+        while not loop._ready and (crew is None or not crew.can_go_on()):
             alarm_ns = loop.next_alarm_ns()
             next_ns, host = self._next()
             if alarm_ns is None and host is None and self._is_over(next_ns):
@@ -113,10 +117,34 @@ class Outside:
             self._do(next_ns, other)
             host.kernel.jump_to(max(clock.ns, self._now_ns))
 
+    # --- for threads that can't go on ------------------------------------------------------------
+
+    def happen_before(self, kernel: Kernel, until_ns: int) -> bool:
+        """Let the next thing happen elsewhere, if one comes before `until_ns`."""
+        if not self.others and not self.wire.queue:
+            return False
+        next_ns, other = self._next()
+        if next_ns >= min(until_ns, NEVER):
+            return False
+        if other is None and until_ns >= NEVER and self._is_over(next_ns):
+            return False
+        self._do(next_ns, other)
+        kernel.jump_to(max(kernel.clock.ns, self._now_ns))
+        return True
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """All tasks of the world that are not done."""
+        return tasks_of([self.driver, *self.others])
+
+    def crews(self) -> list[Crew]:
+        """The threads of all hosts that have some."""
+        found = (host.kernel.crew for host in (self.driver, *self.others))
+        return [crew for crew in found if crew is not None]
+
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
-        tasks = tasks_of([self.driver, *self.others])
-        return deadlock_of("the world" if self.others else self.driver.name, tasks)
+        name = "the world" if self.others else self.driver.name
+        return deadlock_of(name, self.tasks(), lines_about(self.crews()))
 
     def _follow(self, loop: HostLoop) -> None:
         """An idle host's clock shows the time at which something woke it."""
@@ -155,32 +183,12 @@ class Outside:
             self.run_host(host, self._now_ns)
 
     def run_host(self, host: Host, now_ns: int) -> None:
-        """One iteration of each loop of another host, at its own time."""
+        """One turn of another host, at its own time, on its own threads."""
         clock = host.kernel.clock
         clock.ns = max(clock.ns, now_ns)
-        ident = get_ident()
-        former_loop = asyncio._get_running_loop()
-        former_computer = running.get(ident)
-        # As plain references: the collector does not see into the tuple that is given, and a frame
-        # may live on, with its variables, in the traceback of somebody's exception.
-        first_iteration, finalizer = sys.get_asyncgen_hooks()
-        former_busy = self._busy
+        former_busy, self._busy = self._busy, True
         try:
-            self._busy = True
-            running[ident] = host
             with host.modules.in_place():
-                for loop in host.loops:
-                    if loop.is_closed() or not loop.get_ready():
-                        continue
-                    _set_running_loop(loop)
-                    hooks = (loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
-                    sys.set_asyncgen_hooks(*hooks)
-                    loop._run_once()
+                host.crew.turn()
         finally:
             self._busy = former_busy
-            _set_running_loop(former_loop)
-            sys.set_asyncgen_hooks(first_iteration, finalizer)
-            if former_computer is None:
-                running.pop(ident, None)
-            else:
-                running[ident] = former_computer

@@ -9,7 +9,7 @@ import gc
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
+from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
+from foretold.kernel.threads.preempt import preempt_text
 from foretold.tape import Tape, load
 from foretold.trace import Trace, encode
 from foretold.world.ending import (
@@ -75,6 +77,7 @@ def run(
     order: str | None = None,
     strategy: str | None = None,
     faults: FaultSet | str | None = None,
+    preempt: str | Sequence[str] | None = None,
     exact_time: bool | None = None,
     epoch_s: float | None = None,
     monotonic_s: float | None = None,
@@ -87,12 +90,15 @@ def run(
 
     `main` is an async or a plain function that takes no argument, or the world. The run is a
     function of `seed` (or of `tape`, a tape or the path of its file) and the code alone. `faults`
-    is what the world may do to the program by itself: `foretold.faults.network`, for instance.
+    is what the world may do to the program by itself: `foretold.faults.network`, for instance. With
+    `preempt="lines"` threads may be interrupted between any two lines of your own code, with
+    `preempt=["shop"]` between those of the modules named; without it, at locks and waits.
     """
     changes = {
         "order": order,
         "strategy": strategy,
         "faults": None if faults is None else faults_text(faults),
+        "preempt": None if preempt is None else preempt_text(preempt),
         "exact_time": exact_time,
         "epoch_s": epoch_s,
         "monotonic_s": monotonic_s,
@@ -220,13 +226,17 @@ def _inside(world: World) -> Iterator[None]:
     former_policy = asyncio.get_event_loop_policy()
     with _coroutines_watched(world), patches.active(world.home):
         enter(world)
-        asyncio.set_event_loop_policy(WorldPolicy(world.home.another_loop, former_policy))
+        asyncio.set_event_loop_policy(
+            WorldPolicy(lambda: world.acting_host.another_loop(), former_policy)
+        )
         try:
             yield
         finally:
             world.sealed = True
             world.trace.seal()
             try:
+                end_threads(world.outside.crews())
+                end_strands(world.dead_threads)
                 for finish in world.at_end:
                     finish()
                 _take_down(world)
@@ -306,6 +316,9 @@ def _finish(world: World, loop: WorldLoop) -> None:
     report_raised(left)
     if len(loop._asyncgens):
         loop.run_until_complete(loop.shutdown_asyncgens())
+    if loop.has_executor():
+        loop.run_until_complete(loop.shutdown_default_executor())
+    join_threads(world.home.kernel.crew)
     if asyncio.all_tasks(loop):
         # What was cancelled has started something, which nobody will cancel. It may do what it can
         # at once, as in asyncio.run; then the loop is closed, and it is destroyed.

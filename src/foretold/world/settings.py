@@ -11,6 +11,7 @@ from foretold.errors import TapeError, UsageError
 from foretold.kernel.clock import EPOCH_S_DEFAULT, MONOTONIC_S_DEFAULT
 from foretold.kernel.kernel import Limits, Order
 from foretold.kernel.schedulers import SCHEDULERS
+from foretold.kernel.threads.preempt import preempt_text
 from foretold.tape import Setting
 from foretold.world.faults import faults_text
 
@@ -29,6 +30,9 @@ class Settings:
     background_errors: BackgroundErrors = "fail"
     faults: str = ""
     """The kinds of faults that may strike, by their names; `foretold.faults` has them."""
+    preempt: str = ""
+    """Between which lines threads may be interrupted: "lines" for those of all your own code, or
+    "lines: a, b" for those of the modules a and b."""
     steps_max: int = Limits().steps
     virtual_s_max: float = Limits().virtual_s
     wall_s_max: float | None = Limits().wall_s
@@ -38,6 +42,7 @@ class Settings:
         check_word("strategy", self.strategy, SCHEDULERS)
         check_word("background_errors", self.background_errors, get_args(BackgroundErrors))
         object.__setattr__(self, "faults", faults_text(self.faults))  # sets are welcome as well
+        object.__setattr__(self, "preempt", preempt_text(self.preempt))  # and so are lists
         if not isinstance(self.exact_time, bool):
             raise UsageError(f"exact_time is True or False, got {self.exact_time!r}")
         check_number("epoch_s", self.epoch_s)

@@ -23,6 +23,7 @@ from foretold.kernel.waiting import deadlock_among
 
 if TYPE_CHECKING:
     from foretold.errors import Deadlock
+    from foretold.kernel.threads.crew import Crew
     from foretold.world.host import Host
     from foretold.world.hostloop import HostLoop
     from foretold.world.net.wire import Wire
@@ -34,7 +35,7 @@ within a real second at ten ticks a second."""
 FIRST_LOOK_NS = 60 * NS
 """After so long a wait we look for the first time. Most are over long before, and cost nothing."""
 _NUMBER_MASK = (1 << KEY_BITS) - 1
-_NO_WORK = ("pace/", "schedule/")
+_NO_WORK = ("pace/", "schedule/", "threads/")
 """Streams that are drawn from because time passes and steps are made."""
 
 
@@ -80,11 +81,20 @@ class Stillness:
             self.wire.events,
             sum(count for name, count in draws.items() if not name.startswith(_NO_WORK)),
             sum(host.entropy_drawn for host in hosts),
+            sum(crew.steps for crew in self._crews()),
             *(len(asyncio.all_tasks(loop)) for loop in self._loops()),
         )
 
     def _last_alarm_from_before_ns(self) -> int:
-        """When the last of the alarms is due that were set before the stillness began."""
+        """When the last of the alarms is due that were set before the stillness began, or a
+        thread has waited long enough: those of a world that is still began before."""
+        waits = [s.deadline_ns for crew in self._crews() for s in crew.blocked]
+        return max(
+            max((ns for ns in waits if ns < NEVER_NS), default=0),
+            self._last_timer_from_before_ns(),
+        )
+
+    def _last_timer_from_before_ns(self) -> int:
         return max(
             (
                 key >> KEY_BITS
@@ -96,6 +106,10 @@ class Stillness:
             ),
             default=0,
         )
+
+    def _crews(self) -> list[Crew]:
+        found = (host.kernel.crew for host in (self.driver, *self.others))
+        return [crew for crew in found if crew is not None]
 
     def _deadlock(self, now_ns: int) -> Deadlock:
         ticking = dict.fromkeys(

@@ -17,6 +17,7 @@ from foretold.kernel.clock import VirtualClock
 from foretold.kernel.computer import running
 from foretold.kernel.entropy_patches import random_was_used
 from foretold.kernel.kernel import Kernel
+from foretold.kernel.threads.strand import Strand
 from foretold.kernel.waiting import place_of_task
 from foretold.tape import Tape
 from foretold.trace import Event, Trace
@@ -76,6 +77,8 @@ class World:
         self.dns = Dns(self.network)
         self.hosts: dict[str, Host] = {}
         self.graves: list[Any] = []
+        self.dead_threads: list[Strand] = []
+        """Threads of dead processes: they never go on, and are freed when the run is over."""
         self.home = self._make_host(DEFAULT_HOST)
         """The host that the test itself runs on."""
         self.hosts[DEFAULT_HOST] = self.home
@@ -93,6 +96,7 @@ class World:
             clock,
             order=settings.order,
             strategy=settings.strategy,
+            preempt=settings.preempt,
             limits=settings.limits(),
             on_background=self.note_background,
         )
@@ -229,7 +233,8 @@ class World:
         by_program = sum(n for name, n in drawn.items() if not name.startswith(_OWN_STREAMS))
         random = max(0, self.home.entropy_drawn - 1) + random_was_used()
         left = self._alarms_left or self._has_alarms()
-        return by_program + random + left + self.home.kernel.decisions
+        crews = sum(crew.decisions for crew in self.outside.crews())
+        return by_program + random + left + self.home.kernel.decisions + crews
 
     def _has_alarms(self) -> bool:
         return any(not handle._cancelled for handle in self.home.loop._alarm_of.values())
@@ -291,7 +296,7 @@ class World:
         self.trace.note("background", message.split("\n")[0])
 
 
-_OWN_STREAMS = ("pace/", "schedule/", "entropy/", "fault")
+_OWN_STREAMS = ("pace/", "schedule/", "threads/", "entropy/", "fault")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -328,7 +333,7 @@ def leave() -> None:
 
 def world_or_none() -> World | None:
     """The world of this run, if this thread is inside one."""
-    if _current is None or get_ident() != _owner:
+    if _current is None or (get_ident() != _owner and get_ident() not in running):
         return None
     return _current
 

@@ -1,0 +1,11 @@
+"""Threads under the tape: real threads of the operating system, of which one runs at a time.
+
+baton.py    who runs: one thread hands over to the other, and only then goes to sleep
+strand.py   one thread of the simulated program
+crew.py     the threads of one host: which of them goes on, who waits for what
+pool.py     which scheduler decides among them, and how its choices are written down
+locks.py    lock methods, conditions and queues while threads are there
+start.py    how threads begin and end
+stacks.py   where threads stand, for deadlocks and stories
+ending.py   what becomes of threads when the run is over, or their host is
+"""

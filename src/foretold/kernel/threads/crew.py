@@ -1,0 +1,387 @@
+"""The threads of one host: which of them goes on, who waits, and for how long.
+
+A thread comes to a *point* before it takes a lock and after it gives one back; there the tape may
+let another one go on. It *blocks* where it can't go on itself: at a lock that is taken, in
+`time.sleep`, at a socket, in `join`. All of this runs on whichever thread has the baton; only what
+concerns the whole world (the wire, other hosts, a jump of time) is left to the driver.
+
+Each step of a thread costs its host's clock what a step of a task costs. Time never jumps while a
+thread could run.
+"""
+
+from __future__ import annotations
+
+import _imp
+from _thread import get_ident
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from foretold.errors import ForetoldError
+from foretold.kernel import real
+from foretold.kernel.actors import Actor
+from foretold.kernel.threads.baton import Baton, StrandEnded, strand_of
+from foretold.kernel.threads.pool import StrandPool
+from foretold.kernel.threads.stacks import free_locks_of, lines_about, place_of_strand
+from foretold.kernel.threads.strand import (
+    BLOCKED,
+    DEAD,
+    ENDED,
+    IDLE,
+    NEVER_NS,
+    READY,
+    RUNNING,
+    Strand,
+)
+from foretold.kernel.waiting import deadlock_of
+from foretold.trace import Event, encode
+
+if TYPE_CHECKING:
+    from foretold.kernel.computer import Computer
+    from foretold.kernel.kernel import Kernel
+
+SLICE_STEPS = 500
+"""So many steps a thread may take in calm order while others wait: some milliseconds, as in
+CPython. Without it a thread that spins on a lock would keep all others out for ever."""
+REFUSALS_MAX = 1_000
+MAIN_THREAD = "MainThread"
+
+
+class Elsewhere(Protocol):
+    """The rest of the world, while the driver's own code is blocked."""
+
+    def happen_before(self, kernel: Kernel, until_ns: int) -> bool:
+        """Let the next thing happen, if one comes before `until_ns`. False if none does."""
+
+    def tasks(self) -> list[Any]:
+        """All tasks of the world that are not done."""
+
+    def crews(self) -> list[Crew]:
+        """All crews of the world."""
+
+
+class Crew:
+    """The threads of one host."""
+
+    def __init__(
+        self, kernel: Kernel, computer: Computer, elsewhere: Elsewhere, baton: Baton | None = None
+    ) -> None:
+        self.kernel = kernel
+        self.computer = computer
+        self.elsewhere = elsewhere
+        self.clock = kernel.clock
+        self.pool = StrandPool(kernel)
+        self.main = Strand(self, Actor(MAIN_THREAD), is_main=True)
+        self.main.current = kernel.callbacks
+        if baton is None:
+            self.main.state, self.main.ident = RUNNING, get_ident()
+            baton = Baton(self.main)
+        self.baton = baton
+        self.strands: list[Strand] = []
+        """All that were ever started, but for the main thread."""
+        self.blocked: dict[Strand, None] = {}
+        self.threaded = False
+        """Whether a thread was ever started here. Until then there is nothing to choose."""
+        self.main_has_work: Callable[[], bool] = _never
+        self.steps = 0
+        self._slice_left = SLICE_STEPS
+        self._until_check = 0
+        kernel.crew = self
+
+    @property
+    def decisions(self) -> int:
+        """How often there was more than one thread to go on."""
+        found: int = self.pool.scheduler.decisions
+        return found
+
+    def begin_threads(self) -> None:
+        """The first thread of this host is about to start."""
+        kernel, main = self.kernel, self.main
+        self.threaded = kernel.crowded = True
+        main.actor = kernel.register.enrol(MAIN_THREAD)
+        self._until_check = kernel.check_thread_step(main.actor, 0)
+
+    # --- points ----------------------------------------------------------------------------------
+
+    def point(self, me: Strand) -> None:
+        """`me` could be interrupted here."""
+        if not self.threaded or me.quiet or self.baton.closing or _imp.lock_held():
+            return
+        self._slice_left -= 1
+        self._stir_main()
+        me.current = self.kernel.current
+        if not self.pool.rivals and self._slice_left > 0:
+            self._begin(me)
+            return
+        in_slice = self._slice_left > 0
+        self._enter_pool(me, front=in_slice)
+        if in_slice or self._is_main_ready():
+            self._go_on(me, self._choose(me))
+        else:
+            self._slice_left = SLICE_STEPS
+            self._to_driver(me)
+
+    def _is_main_ready(self) -> bool:
+        return self.main.state is READY and self.main is self.baton.driver
+
+    def _go_on(self, me: Strand, chosen: Strand) -> None:
+        if chosen is me:
+            return
+        self._slice_left = SLICE_STEPS
+        self.baton.hand(me, chosen)
+        if me.state is not RUNNING:
+            self._dispatch(me)
+
+    def _to_driver(self, me: Strand) -> None:
+        """Nobody of this host goes on, or others have waited long enough."""
+        if me is self.baton.driver:
+            self._dispatch(me)
+        else:
+            self.baton.hand(me, self.baton.driver)
+
+    def _enter_pool(self, strand: Strand, *, front: bool = False) -> None:
+        strand.state = READY
+        if not self.pool.rivals:
+            self.baton.holder.lines = 0  # from here on its lines matter to somebody
+        self.pool.add(strand, self.clock.ns, front=front)
+
+    def _choose(self, me: Strand) -> Strand:
+        """Pick from the pool, and let the one that was picked begin its step."""
+        try:
+            chosen = self.pool.pick()
+            self._begin(chosen)
+            self.pool.note(chosen)
+        except ForetoldError as error:  # a limit
+            self.baton.fail(me, error)
+            raise  # in the driver only
+        return chosen
+
+    def _begin(self, strand: Strand) -> None:
+        actor, kernel = strand.actor, self.kernel
+        strand.state = RUNNING
+        actor.steps += 1
+        kernel.trace.pending.append(actor.name)
+        self.clock.ns += self.clock.step_ns
+        self.steps += 1
+        self._until_check -= 1
+        kernel.current = strand.current
+        if kernel.trace.detail:
+            place = place_of_strand(strand)
+            kernel.trace.keep(
+                Event(self.clock.ns, kernel.host, actor.name, actor.steps, "resumes", "", place)
+            )
+        if not self._until_check:
+            self._until_check = kernel.check_thread_step(actor, self.steps)
+
+    def _stir_main(self) -> None:
+        main = self.main
+        if main.state is IDLE and self.main_has_work():
+            self._enter_pool(main)
+
+    def note_start(self, strand: Strand) -> None:
+        """A thread was started; it can run."""
+        self.kernel.trace.pending.append(f"start {strand.actor.name}")
+        self._enter_pool(strand)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def block(
+        self,
+        me: Strand,
+        waits_for: Any,
+        ready: Callable[[], bool] | None = None,
+        deadline_ns: int = NEVER_NS,
+    ) -> bool:
+        """`me` can't go on until it is woken, `ready` says so, or the deadline has passed; in that
+        last case the result is False."""
+        self.refuse_the_doomed(me)
+        me.state, me.waits_for, me.ready, me.deadline_ns = BLOCKED, waits_for, ready, deadline_ns
+        me.timed_out = False
+        me.current = self.kernel.current
+        self.blocked[me] = None
+        if me is self.baton.driver:
+            self._dispatch(me)
+        else:
+            self._wake_waiters()
+            self._stir_main()
+            if self.pool.rivals:
+                self._go_on(me, self._choose(me))
+            else:
+                self.baton.hand(me, self.baton.driver)
+        me.waits_for = me.ready = None
+        return not me.timed_out
+
+    def refuse_the_doomed(self, me: Strand) -> None:
+        """A thread of a dead process may not wait."""
+        if not me.doomed:
+            if self.baton.closing:
+                raise RuntimeError("the run is over: nobody would ever end this wait")
+            return
+        me.refusals += 1
+        if me.refusals > REFUSALS_MAX:  # it catches everything and tries again, for ever
+            self.baton.leave(me, self.baton.driver)
+            self.baton.reap = None
+            real.lock_acquire(me.gate)
+        raise StrandEnded
+
+    def wake(self, strand: Strand) -> None:
+        """What `strand` waited for may have come."""
+        if strand.state is BLOCKED:
+            del self.blocked[strand]
+            self._enter_pool(strand)
+
+    def _wake_waiters(self) -> None:
+        """Those who nobody else wakes: by time, or because they ask a question of their own."""
+        now_ns = self.clock.ns
+        for strand in [s for s in self.blocked if s.ready is not None and s.ready()]:
+            self.wake(strand)
+        due = [s for s in self.blocked if s.deadline_ns <= now_ns]
+        for strand in sorted(due, key=_deadline_of):
+            strand.timed_out = True
+            self.wake(strand)
+
+    def _wake_who_could_take_a_lock(self) -> bool:
+        """A lock was given back behind our back: by a method bound before there were threads."""
+        free = [
+            s
+            for s in self.blocked
+            if type(s.waits_for) is real._Lock and not real.lock_locked(s.waits_for)
+        ]
+        for strand in free:
+            self.wake(strand)
+        return bool(free)
+
+    def next_deadline_ns(self) -> int:
+        """When the first of those who wait gives up."""
+        return min((s.deadline_ns for s in self.blocked), default=NEVER_NS)
+
+    def can_go_on(self) -> bool:
+        """Whether a thread could run now."""
+        waiting = self.blocked
+        return bool(self.pool.rivals) or any(s.ready is not None and s.ready() for s in waiting)
+
+    def next_ns(self) -> int:
+        """When a thread of this host can next go on, the main thread's loop apart."""
+        if self.can_go_on():
+            return self.clock.ns
+        if self._wake_who_could_take_a_lock():
+            return self.clock.ns
+        return max(self.clock.ns, self.next_deadline_ns())
+
+    # --- the driver ------------------------------------------------------------------------------
+
+    def _dispatch(self, me: Strand) -> None:
+        """The driver's own code can't go on: everything else does, until it can."""
+        while me.state is not RUNNING:
+            while self.elsewhere.happen_before(self.kernel, self.clock.ns + 1):
+                pass
+            self._wake_waiters()
+            if self.pool.rivals:
+                chosen = self._choose(me)
+                if chosen is not me:
+                    self._slice_left = SLICE_STEPS
+                    self.baton.hand(me, chosen)
+            elif not self._wake_who_could_take_a_lock():
+                self._let_time_pass()
+
+    def _let_time_pass(self) -> None:
+        deadline_ns = self.next_deadline_ns()
+        if self.elsewhere.happen_before(self.kernel, deadline_ns):
+            return
+        if deadline_ns >= NEVER_NS:
+            self.baton.fail(self.baton.driver, self.deadlock())
+        self.kernel.jump_to(deadline_ns)
+
+    def run_while_idle(self) -> bool:
+        """The driver's loop has nothing to do. True if a thread went on meanwhile."""
+        self._wake_waiters()
+        if not self.pool.rivals and not self._wake_who_could_take_a_lock():
+            return False
+        main = self.main
+        main.state, main.current = IDLE, self.kernel.current
+        self._slice_left = SLICE_STEPS
+        self.baton.hand(main, self._choose(main))
+        main.state, self.kernel.current = RUNNING, main.current
+        return True
+
+    def wait_in_loop(self, loop: Any) -> bool:
+        """`loop` has nothing to do. True if it is to look again, False if no thread can go on."""
+        strand = strand_of(get_ident())
+        if strand is None or strand is self.baton.driver:
+            return self.run_while_idle()
+        self.block(strand, "its event loop", loop.has_work, min(loop._due_ns, NEVER_NS))
+        return True
+
+    def turn(self) -> None:
+        """The driver lets this crew, of another host, go on; it is back when nobody of it can, when
+        the loop of its main thread has made an iteration, or after a slice."""
+        self._wake_waiters()
+        driver, main = self.baton.driver, self.main
+        if not self.threaded and main.state is IDLE:
+            main.state = RUNNING  # nobody to choose between
+            self.baton.hand(driver, main)
+            return
+        self._stir_main()
+        if self.pool.rivals:
+            self._slice_left = SLICE_STEPS
+            self.baton.hand(driver, self._choose(driver))
+
+    def end_iteration(self, main: Strand) -> None:
+        """The loop of a host's main thread has made an iteration."""
+        main.state, main.current = IDLE, self.kernel.current
+        self.baton.hand(main, self.baton.driver)
+
+    def deadlock(self) -> BaseException:
+        """Nothing will ever happen again."""
+        crews = self.elsewhere.crews()
+        host = self.kernel.host if len(crews) == 1 else "the world"
+        return deadlock_of(host, self.elsewhere.tasks(), lines_about(crews))
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def end(self, me: Strand) -> None:
+        """`me` has nothing more to do, on its own thread: others go on."""
+        me.state = ENDED
+        me.actor.ended = True
+        if not me.doomed:
+            self._note_end(me)
+        baton = self.baton
+        to = baton.driver
+        if not baton.closing and not me.doomed:
+            self._wake_waiters()
+            self._stir_main()
+            if self.pool.rivals:
+                to = self._choose(me)
+                self._slice_left = SLICE_STEPS
+        baton.leave(me, to)
+
+    def _note_end(self, me: Strand) -> None:
+        trace, now_ns = self.kernel.trace, self.clock.ns
+        outcome = "returned None" if me.error is None else f"raised {encode(me.error)}"
+        trace.note(f"@{now_ns}", me.actor.name, outcome)
+        if trace.detail:
+            host, actor = self.kernel.host, me.actor
+            trace.keep(Event(now_ns, host, actor.name, actor.steps, "ended", outcome, None))
+
+    def die(self) -> list[Strand]:
+        """The process is gone: none of its threads ever runs again. Locks that they hold are free;
+        in a process of their own nobody else would wait for them."""
+        self.blocked.clear()
+        gone = [s for s in (*self.strands, self.main) if s.state is not ENDED]
+        self.pool.remove(set(gone))
+        for strand in gone:
+            strand.state = DEAD
+        free_locks_of(gone)
+        self.kernel.crew = None
+        return gone
+
+    def living(self) -> list[Strand]:
+        """The threads that have not ended."""
+        return [s for s in self.strands if s.state is not ENDED and s.state is not DEAD]
+
+
+def _never() -> bool:
+    return False
+
+
+def _deadline_of(strand: Strand) -> int:
+    return strand.deadline_ns

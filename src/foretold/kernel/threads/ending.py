@@ -1,0 +1,73 @@
+"""What becomes of threads when the run is over, or their host is.
+
+As Python ends a process: threads that are not daemons are waited for, idle threads of executors are
+told to go; one that never ends is a deadlock. Daemons are cut off where they stand. The system's
+threads behind them must be freed all the same, so `StrandEnded` is raised in each of them, when the
+world is sealed: what their `finally` blocks do has no effect any more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from foretold.kernel.threads.strand import ENDED, Strand
+
+if TYPE_CHECKING:
+    from foretold.kernel.threads.crew import Crew
+
+
+def join_threads(crew: Crew | None) -> None:
+    """The program's main has returned: wait for its threads, as Python does at exit."""
+    if crew is None or not crew.living():
+        return
+    executors: Any = sys.modules.get("concurrent.futures.thread")
+    before = executors is not None and executors._shutdown
+    try:
+        if executors is not None:
+            _send_idle_workers_home(crew, executors)
+        waited = [s for s in crew.living() if not s.daemon]
+        if waited:
+            names = ", ".join(s.actor.name for s in waited)
+            crew.block(crew.main, f"the end of {names}", lambda: _all_ended(waited))
+    finally:
+        if executors is not None:
+            executors._shutdown = before
+    for strand in crew.living():
+        crew.kernel.trace.note("left running", strand.actor.name)
+
+
+def _all_ended(waited: list[Strand]) -> bool:
+    return all(s.state is ENDED for s in waited)
+
+
+def _send_idle_workers_home(crew: Crew, executors: Any) -> None:
+    """As `concurrent.futures` does when the interpreter ends."""
+    executors._shutdown = True
+    queues = {id(thread): queue for thread, queue in executors._threads_queues.items()}
+    for strand in crew.living():
+        queue = queues.get(id(strand.thread))
+        if queue is not None:
+            queue.put(None)
+
+
+def left_running(crews: Iterable[Crew]) -> list[str]:
+    """The threads that have not ended, by name."""
+    return [s.actor.name for crew in crews for s in crew.living()]
+
+
+def end_threads(crews: Iterable[Crew]) -> None:
+    """Free every thread that is left, in a sealed world."""
+    for crew in crews:
+        mains = [crew.main] if crew.main is not crew.baton.driver and crew.main.ident else []
+        end_strands([*crew.living(), *mains])
+
+
+def end_strands(left: Iterable[Strand]) -> None:
+    """Free these threads, one by one."""
+    for strand in left:
+        baton = strand.crew.baton
+        baton.closing = strand.doomed = True
+        if strand.state is not ENDED:
+            baton.hand(baton.driver, strand)

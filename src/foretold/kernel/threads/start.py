@@ -1,0 +1,257 @@
+"""How threads begin and end.
+
+`Thread.start` and executors end in one builtin: `_thread.start_new_thread`, since Python 3.13
+`start_joinable_thread`. It starts a real thread, which waits for the baton before it runs a line of
+the program. `Thread.join` waits, in virtual time, for a lock that is released when the thread ends
+(since 3.13: for its handle).
+
+An exception that ends a thread is a failure that nobody caught.
+"""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import sys
+import threading
+from _thread import get_ident
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from foretold.kernel import real
+from foretold.kernel.computer import running
+from foretold.kernel.handles import label_of
+from foretold.kernel.swap import Setting, Swap
+from foretold.kernel.threads import locks, preempt
+from foretold.kernel.threads.baton import StrandEnded, strand_of, strands
+from foretold.kernel.threads.strand import ENDED, NEVER_NS, Strand
+
+if TYPE_CHECKING:
+    from foretold.kernel.threads.crew import Crew
+
+JOINABLE: Final = sys.version_info >= (3, 13)
+_real: Final[Any] = real  # it has other names on other Pythons
+_c: Final[Any] = _thread  # as above
+
+# --- the beginning ---------------------------------------------------------------------------
+
+
+def take_part(strand: Strand, ident: int) -> None:
+    """The system's thread `ident` is a thread of the run."""
+    strand.ident = ident
+    strands[ident] = strand
+    running[ident] = strand.crew.computer
+
+
+def begin_main(crew: Crew, work: Callable[[], Any]) -> None:
+    """The main thread of another host than the test's own."""
+    launch(crew.main, work)
+    # Whoever asks, asks in the process of that host.
+    vars(threading)["_active"][crew.main.ident] = threading.main_thread()
+
+
+def begin_threads(crew: Crew) -> None:
+    """The first thread of a host: locks take part, and so does who was alone until now."""
+    locks.install()
+    preempt.install(crew)
+    driver = crew.baton.driver
+    if driver.ident not in strands:
+        take_part(driver, driver.ident)
+    if not crew.threaded:
+        crew.begin_threads()
+
+
+def start_strand(crew: Crew, function: Callable[..., Any], args: Any, names: Any) -> Strand:
+    """A new thread of a host; it runs when the tape lets it."""
+    begin_threads(crew)
+    strand = Strand(crew, crew.kernel.register.enrol(_name_of(function)))
+    thread = getattr(function, "__self__", None)
+    strand.daemon = True  # Python itself never waits for those that are no Thread
+    if isinstance(thread, threading.Thread):
+        strand.thread, strand.daemon = thread, thread.daemon
+        strand.starting, strand.quiet = True, 1
+        starter = strand_of(get_ident())
+        if starter is not None:
+            starter.quiet += 1  # until `Thread.start` is done
+    if JOINABLE:
+        strand.handle = getattr(thread, "_handle", None)
+    crew.strands.append(strand)
+    launch(strand, lambda: function(*args, **names))
+    _by_handle[id(strand.handle)] = strand
+    crew.note_start(strand)
+    return strand
+
+
+def launch(strand: Strand, work: Callable[[], Any]) -> None:
+    """Start the system's thread for `strand`."""
+    if JOINABLE:
+        strand.handle = strand.handle or _c._ThreadHandle()
+        _real.start_joinable_thread(lambda: _life(strand, work), handle=strand.handle, daemon=True)
+        ident = strand.handle.ident
+    else:
+        ident = real.start_new_thread(_life, (strand, work))
+    take_part(strand, ident)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    thread = getattr(function, "__self__", None)
+    return thread.name if isinstance(thread, threading.Thread) else label_of(function)
+
+
+def _life(strand: Strand, work: Callable[[], Any]) -> None:
+    """What the system's thread does, from its first line to its last."""
+    real.lock_acquire(strand.gate)
+    crew = strand.crew
+    if crew.baton.reap is not None:
+        crew.baton.see_off()
+    if not JOINABLE:
+        strand.sentinel = _real.set_sentinel()
+    preempt.begin_in_thread()
+    try:
+        if not strand.doomed:
+            work()
+    except (StrandEnded, SystemExit):
+        pass
+    except BaseException as error:
+        _uncaught(strand, error)
+    finally:
+        work = None  # type: ignore[assignment]  # what it kept alive ends before others go on
+        _finish(strand)
+
+
+def _finish(strand: Strand) -> None:
+    if strand.thread is not None and strand.doomed:
+        _forget_thread(strand.thread)
+    for lock in strand.last_locks:
+        if real.lock_locked(lock):
+            locks.release_for_others(lock)
+        vars(threading).get("_shutdown_locks", set()).discard(lock)
+    strand.state = ENDED
+    ident = get_ident()
+    if strand.is_main:
+        vars(threading)["_active"].pop(ident, None)
+    try:
+        strand.crew.end(strand)
+    finally:
+        strands.pop(ident, None)
+        running.pop(ident, None)
+
+
+def _forget_thread(thread: Any) -> None:
+    """It was ended before it could tell `threading` that it runs."""
+    vars(threading)["_limbo"].pop(thread, None)
+
+
+def _uncaught(strand: Strand, error: BaseException) -> None:
+    strand.error = error
+    report = strand.crew.kernel.on_background
+    if report is not None:
+        message = f"Exception in thread {strand.actor.name}"
+        report({"message": message, "exception": error})
+
+
+# --- what replaces the builtins --------------------------------------------------------------
+
+
+def start_new_thread(crew: Crew, function: Any, args: Any, kwargs: Any = None) -> int:
+    """`_thread.start_new_thread` on a host."""
+    return start_strand(crew, function, args, kwargs or {}).ident
+
+
+def start_joinable_thread(
+    crew: Crew, function: Any, handle: Any = None, daemon: bool = True
+) -> Any:
+    """`_thread.start_joinable_thread` on a host."""
+    return start_strand(crew, function, (), {}).handle
+
+
+def answers_for(crew: Callable[[], Crew]) -> dict[str, Callable[..., Any]]:
+    """What a host answers to those who start threads. No crew is made before the first does."""
+    answers: dict[str, Callable[..., Any]] = {
+        "_thread.start_new_thread": lambda *a: start_new_thread(crew(), *a),
+        "_thread.start_joinable_thread": lambda *a, **names: start_joinable_thread(
+            crew(), *a, **names
+        ),
+    }
+    answers["_thread.start_new"] = answers["_thread.start_new_thread"]
+    return answers
+
+
+_real_start: Final = threading.Thread.start
+
+
+@functools.wraps(_real_start)
+def _start(self: threading.Thread) -> None:
+    """Nobody is interrupted between the lines by which `threading` starts a thread. There is one
+    choice in them: whether the new thread or its starter goes on when it has begun."""
+    _real_start(self)
+    strand = strand_of(get_ident())
+    if strand is not None and strand.quiet:
+        strand.quiet -= 1
+
+
+_by_handle: Final[dict[int, Strand]] = {}
+
+
+def _join(self: Any, timeout: float | None = None, /) -> None:
+    """`_ThreadHandle.join` in a thread of the run."""
+    me, other = strand_of(get_ident()), _by_handle.get(id(self))
+    if me is None or other is None or self.is_done():
+        _real.handle_join(self, timeout)
+        return
+    if me is other:
+        raise RuntimeError("Cannot join current thread")
+    me.crew.point(me)
+    if other.state is not ENDED and (timeout is None or timeout != 0):
+        endless = timeout is None or timeout < 0
+        deadline_ns = NEVER_NS if endless else me.crew.clock.ns + int(timeout * 1e9)  # type: ignore[operator]  # not None
+        words = f"the end of {other.actor.name}"
+        me.crew.block(me, words, lambda: other.state is ENDED, deadline_ns)
+
+
+def _set_sentinel() -> Any:
+    """`_thread._set_sentinel`: a lock that is released when the calling thread ends."""
+    strand = strand_of(get_ident())
+    if strand is None or strand.is_main:
+        return _real.set_sentinel()
+    lock = real.allocate_lock()
+    strand.last_locks.append(lock)
+    return lock
+
+
+def _excepthook(args: Any, /) -> None:
+    strand = strand_of(get_ident())
+    if strand is None:
+        _hook_before(args)
+    elif args.exc_type is not SystemExit and args.exc_type is not StrandEnded:
+        _uncaught(strand, args.exc_value)
+
+
+_hook_before: Any = None
+
+
+def begin_run() -> None:
+    """An exception that ends a thread of the run is told to the world."""
+    global _hook_before
+    space = vars(threading)
+    _hook_before = space["excepthook"]
+    space["excepthook"] = _excepthook
+    locks.begin_run()
+
+
+def end_run() -> None:
+    """All hooks are as they were."""
+    space = vars(threading)
+    if space["excepthook"] is _excepthook:
+        space["excepthook"] = _hook_before
+    _by_handle.clear()
+    strands.clear()
+    preempt.remove()
+    locks.end_run()
+
+
+CHANGES: Final[tuple[Swap | Setting, ...]] = (
+    *locks.CHANGES,
+    Setting(threading.Thread, "start", _start),
+    Setting(_c._ThreadHandle, "join", _join) if JOINABLE else Swap(_c._set_sentinel, _set_sentinel),
+)

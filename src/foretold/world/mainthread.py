@@ -1,0 +1,45 @@
+"""The main thread of a host other than the test's own.
+
+Each simulated process has a main thread of its own, as real ones have: thread-local data, the
+running loop and the thread's identity are its own, and code that blocks there blocks nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from foretold.kernel.threads.baton import StrandEnded
+
+if TYPE_CHECKING:
+    from foretold.world.host import Host
+
+
+def live(host: Host) -> None:
+    """Run the loops of `host`, one iteration at each turn, as long as the process lives."""
+    hook = getattr(threading, "_trace_hook", None)
+    if hook is not None:
+        sys.settrace(hook)  # a debugger or a measure of coverage that follows threads
+    crew = host.crew
+    while True:
+        try:
+            _iterate(host)
+        except StrandEnded:
+            raise
+        except BaseException as error:
+            crew.baton.thrown = error
+        crew.end_iteration(crew.main)
+
+
+def _iterate(host: Host) -> None:
+    for loop in host.loops:
+        if loop.is_closed() or loop.runner is not None or not loop.get_ready():
+            continue
+        asyncio._set_running_loop(loop)
+        sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
+        try:
+            loop._run_once()
+        finally:
+            asyncio._set_running_loop(None)

@@ -1,0 +1,346 @@
+"""Threads beside loops and on other hosts: executors, loops in threads, blocking code, ends."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import gc
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio.from_thread
+import anyio.to_thread
+import fastapi
+import httpx
+import pytest
+
+import foretold
+from foretold.world.world import World
+from tests.helpers import PLANS, SOAK_FACTOR, again, run_of
+
+NO_TLS = False
+
+# --- programs ----------------------------------------------------------------------------------
+
+
+async def soon(value: int) -> int:
+    """A coroutine that takes a second."""
+    await asyncio.sleep(1)
+    return value + 1
+
+
+async def beside_the_loop() -> Any:
+    """All ways between a loop and threads."""
+    loop = asyncio.get_running_loop()
+    log: list[Any] = []
+
+    def work(number: int) -> tuple[int, str]:
+        time.sleep((3 - number) / 2)
+        return number, threading.current_thread().name
+
+    log.append(await asyncio.gather(*(asyncio.to_thread(work, n) for n in range(3))))
+    log.append(await loop.run_in_executor(None, work, 2))
+    back = asyncio.to_thread(lambda: asyncio.run_coroutine_threadsafe(soon(41), loop).result(9))
+    log.append(await back)
+    told = asyncio.Event()
+
+    def tell() -> None:
+        time.sleep(2)
+        loop.call_soon_threadsafe(told.set)
+
+    threading.Thread(target=tell).start()
+    await asyncio.wait_for(told.wait(), 5)
+    own_loop = asyncio.to_thread(lambda: asyncio.run(soon(1)))
+    log.append(await asyncio.gather(own_loop, soon(7)))
+    log.append(await anyio.to_thread.run_sync(lambda: anyio.from_thread.run(soon, 5)))
+    return log
+
+
+async def def_endpoints(world: World) -> Any:
+    """FastAPI runs plain endpoints and dependencies in worker threads."""
+    app, lock = fastapi.FastAPI(), threading.Lock()
+    seen: list[Any] = []
+
+    def waits() -> str:
+        time.sleep(0.01)
+        return "waited"
+
+    def afterwards(number: int) -> None:
+        seen.append(f"after {number}")
+
+    @app.get("/{number}")
+    def answer(
+        number: int, background: fastapi.BackgroundTasks, how: str = fastapi.Depends(waits)
+    ) -> dict[str, Any]:
+        with lock:
+            seen.append(number)
+        background.add_task(afterwards, number)
+        return {"number": number, "how": how}
+
+    host = world.host("api")
+    host.serve(app, port=80)
+    await host.listening(80)
+    async with httpx.AsyncClient(base_url="http://api", verify=NO_TLS) as client:
+        answers = await asyncio.gather(*(client.get(f"/{n}") for n in range(5)))
+    assert [a.json() for a in answers] == [{"number": n, "how": "waited"} for n in range(5)]
+    return seen
+
+
+def shouting_server() -> None:
+    """A plain server: one thread for each connection."""
+    listener = socket.create_server(("0.0.0.0", 80))
+
+    def serve(connection: socket.socket) -> None:
+        with connection:
+            while data := connection.recv(100):
+                connection.sendall(data.upper())
+
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+
+def ask(number: int) -> bytes:
+    """A blocking client."""
+    with socket.create_connection(("server", 80)) as sock:
+        sock.sendall(b"hello %d" % number)
+        return sock.recv(100)
+
+
+async def plain_hosts(world: World) -> Any:
+    """A plain server and a plain client with a pool of threads, and a thread of the test's own."""
+    world.host("server").start(shouting_server)
+    await world.host("server").listening(80)
+
+    def client() -> list[bytes]:
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            return list(pool.map(ask, range(4)))
+
+    answers = await world.host("client").start(client)
+    answers.append(await asyncio.to_thread(ask, 4))
+    assert answers == [b"HELLO %d" % n for n in range(5)]
+    return answers
+
+
+def logging_threads() -> Any:
+    """Several threads log through one handler."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(f"{record.threadName} {record.getMessage()}")
+
+    logger = logging.Logger("mine")
+    logger.addHandler(Keep())
+
+    def work(number: int) -> None:
+        for step in range(3):
+            logger.info("%d.%d", number, step)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return lines
+
+
+PROGRAMS = (beside_the_loop, def_endpoints, plain_hosts, logging_threads)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_seed_one_run(program: Callable[..., Any]) -> None:
+    """Unmodified code; equal seeds give equal digests, in every order, and recordings replay."""
+    foretold.run(program)  # what is imported by the first use is there
+    digests = set()
+    for order, strategy in PLANS:
+        for seed in range(4 * SOAK_FACTOR):
+            how = {"order": order, "strategy": strategy}
+            done = run_of(program, seed, recording=True, **how)
+            assert done.error is None
+            replayed = again(program, done.tape.recorded())
+            assert (replayed.digest, replayed.value) == (done.digest, done.value)
+            digests.add(done.digest)
+    assert len(digests) > len(PLANS)
+
+
+# --- blocking ----------------------------------------------------------------------------------
+
+
+def test_a_sleeping_thread_does_not_stall_its_loop() -> None:
+    """`time.sleep` in a thread lets the loop go on; in the loop's own thread it stalls the loop
+    alone, and other threads go on."""
+
+    async def main() -> Any:
+        ticks: list[float] = []
+
+        async def tick() -> None:
+            while True:
+                ticks.append(time.monotonic())
+                await asyncio.sleep(1)
+
+        ticking = asyncio.create_task(tick())
+        await asyncio.to_thread(time.sleep, 10)
+        while_in_thread = len(ticks)
+        done = threading.Event()
+        threading.Timer(3, done.set).start()
+        time.sleep(5)
+        ticking.cancel()
+        return while_in_thread, len(ticks) - while_in_thread, done.is_set()
+
+    assert foretold.run(main, exact_time=True, strategy="fifo").value == (11, 0, True)
+
+
+def test_a_task_and_a_thread_that_wait_for_each_other() -> None:
+    """A deadlock between them is found at once; both are named with their lines."""
+
+    async def main() -> None:
+        lock = threading.Lock()
+        asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def holder() -> None:
+            with lock:
+                asyncio.run_coroutine_threadsafe(asked.wait(), loop).result()
+
+        working = asyncio.to_thread(holder)
+        task = asyncio.create_task(working, name="asker")
+        await asyncio.sleep(1)
+        with lock:
+            asked.set()
+        await task
+
+    error = run_of(main, strategy="fifo", order="any").error
+    assert isinstance(error, foretold.Deadlock)
+    assert "asker waits at" in str(error)
+    assert "asyncio_0 waits at" in str(error)
+    assert "MainThread waits at" in str(error)
+    assert "for a lock that is held by asyncio_0" in str(error)
+
+
+def test_main_threads_of_hosts_are_their_own() -> None:
+    """Two processes share no thread-local data; each sees itself in its main thread."""
+    local = threading.local()
+
+    async def look() -> tuple[bool, bool]:
+        before = hasattr(local, "mark")
+        local.mark = True
+        await asyncio.sleep(1)
+        return before, threading.current_thread() is threading.main_thread()
+
+    async def main(world: World) -> Any:
+        return [await world.host(name).start(look) for name in ("a", "b")]
+
+    assert foretold.run(main).value == [(False, True), (False, True)]
+
+
+def test_a_plain_main_may_run_a_loop_of_its_own() -> None:
+    """As most programs do: `def main(): asyncio.run(serve())`."""
+
+    def program() -> int:
+        return asyncio.run(soon(1)) + asyncio.run(soon(2))
+
+    async def main(world: World) -> Any:
+        return await asyncio.gather(*(world.host(n).start(program) for n in ("a", "b")))
+
+    for seed in range(10):
+        assert foretold.run(main, seed=seed).value == [5, 5]
+
+
+# --- ends --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["kill", "crash"])
+def test_threads_of_a_dead_process_never_run_again(end: str) -> None:
+    """No `finally`, no release of a lock that others could see, no step; a restart begins anew."""
+    ran: list[str] = []
+
+    def work() -> None:
+        try:
+            while True:
+                time.sleep(0.1)
+                ran.append("step")
+        finally:
+            ran.append("finally")
+
+    async def program() -> None:
+        await asyncio.gather(asyncio.to_thread(work), asyncio.to_thread(work))
+
+    async def main(world: World) -> Any:
+        host = world.host("a")
+        host.start(program)
+        await asyncio.sleep(1)
+        getattr(host, end)()
+        before = list(ran)
+        await asyncio.sleep(1)
+        assert ran == before
+        assert "finally" not in ran
+        host.restart(program)
+        await asyncio.sleep(1)
+        assert len(ran) > len(before)
+
+    for seed in range(5):
+        ran.clear()
+        foretold.run(main, seed=seed)
+
+
+def test_a_thread_that_never_ends_is_reported() -> None:
+    """Python waits for it at exit, for ever: here that is a deadlock that names it."""
+
+    def main() -> None:
+        threading.Thread(target=threading.Event().wait, name="stuck").start()
+
+    error = run_of(main).error
+    assert isinstance(error, foretold.Deadlock)
+    assert "MainThread waits at" in str(error)
+    assert "for the end of stuck" in str(error)
+
+
+def test_daemons_and_idle_workers_may_stay() -> None:
+    """They are cut off when the run ends, and so are the workers of a pool that nobody shut."""
+    unwound: list[str] = []
+
+    def main() -> str:
+        def wait() -> None:
+            try:
+                threading.Event().wait()
+            finally:
+                unwound.append(threading.current_thread().name)
+
+        threading.Thread(target=wait, daemon=True, name="daemon").start()
+        concurrent.futures.ThreadPoolExecutor(2).submit(len, "abc")
+        return "done"
+
+    assert foretold.run(main).value == "done"
+    assert unwound == ["daemon"]  # after the end, where nothing counts any more
+
+
+def test_nothing_is_left_after_many_runs() -> None:
+    """No thread, no descriptor, no entry in `threading`'s tables after 1,000 runs."""
+
+    async def main(world: World) -> None:
+        def work() -> None:
+            lock = threading.Lock()
+            with lock:
+                lock.acquire()
+
+        threading.Thread(target=work, daemon=True).start()
+        host = world.host("a")
+        host.start(lambda: time.sleep(3600))
+        await asyncio.to_thread(time.sleep, 1)
+        host.crash()
+
+    foretold.run(main)
+    gc.collect()
+    descriptors = os.listdir("/proc/self/fd")
+    for seed in range(1_000):
+        foretold.run(main, seed=seed)
+    assert threading.enumerate() == [threading.main_thread()]
+    assert not vars(threading)["_limbo"]
+    assert len(os.listdir("/proc/self/task")) <= 3  # the last one may not have left the system yet
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
