@@ -314,11 +314,13 @@ def _finish(world: World, loop: WorldLoop) -> None:
     if left:
         loop.run_until_complete(_gathered(left))
     report_raised(left)
-    if len(loop._asyncgens):
+    crew = world.home.kernel.crew
+    if len(loop._asyncgens) or (crew is not None and crew.living()):
+        # With threads always: main's end may tell some of them to go, by callbacks yet to be run.
         loop.run_until_complete(loop.shutdown_asyncgens())
     if loop.has_executor():
         loop.run_until_complete(loop.shutdown_default_executor())
-    join_threads(world.home.kernel.crew)
+    join_threads(crew)
     if asyncio.all_tasks(loop):
         # What was cancelled has started something, which nobody will cancel. It may do what it can
         # at once, as in asyncio.run; then the loop is closed, and it is destroyed.
