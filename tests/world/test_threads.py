@@ -252,6 +252,34 @@ def test_a_plain_main_may_run_a_loop_of_its_own() -> None:
         assert foretold.run(main, seed=seed).value == [5, 5]
 
 
+def test_a_thread_that_sends_much_goes_on_when_there_is_room() -> None:
+    """More than the send buffer takes, from a host on which all threads wait meanwhile."""
+
+    def receive() -> int:
+        with socket.create_server(("0.0.0.0", 80)) as listener, listener.accept()[0] as sock:
+            return sum(len(data) for data in iter(lambda: sock.recv(65_536), b""))
+
+    def send() -> None:
+        with socket.create_connection(("server", 80)) as sock:
+            sock.sendall(b"x" * 1_000_000)
+
+    def client() -> None:
+        threads = [threading.Thread(target=send), threading.Thread(target=time.sleep, args=(9,))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    async def main(world: World) -> int:
+        received = world.host("server").start(receive)
+        await world.host("server").listening(80)
+        world.host("client").start(client)
+        return await received
+
+    for seed in range(5):
+        assert foretold.run(main, seed=seed, steps_max=50_000).value == 1_000_000
+
+
 # --- ends --------------------------------------------------------------------------------------
 
 

@@ -109,12 +109,14 @@ class TcpEnd(Delivery):
 
     def room(self) -> int:
         """How many bytes the send buffer takes now."""
-        acknowledged = self._unacknowledged
-        if acknowledged:
-            now = self.stack.now_ns()
-            while acknowledged and acknowledged[0][0] <= now:
-                self._unacknowledged_bytes -= acknowledged.popleft()[1]
+        if self._unacknowledged:
+            self._free_acknowledged(self.stack.now_ns())
         return self.send_limit - self.outgoing_bytes - self._unacknowledged_bytes
+
+    def _free_acknowledged(self, now_ns: int) -> None:
+        acknowledged = self._unacknowledged
+        while acknowledged and acknowledged[0][0] <= now_ns:
+            self._unacknowledged_bytes -= acknowledged.popleft()[1]
 
     def _want_room(self) -> None:
         self._wants_room = True
@@ -129,6 +131,7 @@ class TcpEnd(Delivery):
     def _room_came(self, when_ns: int) -> None:
         if self._room_due_ns == when_ns:
             self._room_due_ns = None
+        self._free_acknowledged(when_ns)  # the clock of a host whose threads all wait is behind
         if self._wants_room:
             self._wants_room = False
             self._changed()
