@@ -8,8 +8,8 @@ is the scheduler's choice, and one who never waited may be first, as on Linux.
 
 All this is put in place when the first thread of a run starts, and taken away when the run is over:
 a run without threads pays nothing. Methods that were bound before (a `Condition` keeps `acquire`
-and `release` of its lock) are caught one by one: those from before the run on the heap, those from
-the run by `Condition.__init__`.
+and `release` of its lock, a thread may have one as its target) are found on the heap and caught one
+by one: those from before the run once for all runs, those from the run when its first thread starts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import _queue
 import _thread
 import functools
+import gc
 import importlib
 import queue
 import threading
@@ -30,6 +31,7 @@ from foretold.kernel import real
 from foretold.kernel.clock import NS
 from foretold.kernel.computer import computer_of
 from foretold.kernel.swap import Changes, Setting, Swap
+from foretold.kernel.threads import buffers
 from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.stacks import owners, users_line
 from foretold.kernel.threads.strand import NEVER_NS, Strand
@@ -219,7 +221,7 @@ _RLOCK_METHODS: Final[dict[str, Callable[..., Any]]] = {
     "_release_save": _release_save,
     "_acquire_restore": _acquire_restore,
 }
-_METHODS: Final = {_Lock: _LOCK_METHODS, _RLock: _RLOCK_METHODS}
+_METHODS: Final = {_Lock: _LOCK_METHODS, _RLock: _RLOCK_METHODS, **buffers.METHODS}
 
 # --- imports ---------------------------------------------------------------------------------
 
@@ -284,25 +286,18 @@ def forget_bound_methods() -> None:
     _swaps.clear()
 
 
+def _swap_of(builtin: BuiltinFunctionType) -> Swap:
+    owner = builtin.__self__
+    return Swap(builtin, functools.partial(_METHODS[type(owner)][builtin.__name__], owner))
+
+
 def _swaps_of_bound_methods() -> list[Swap]:
-    for builtin in _bound[len(_swaps) :]:
-        lock = builtin.__self__
-        method = _METHODS[type(lock)][builtin.__name__]
-        _swaps.append(Swap(builtin, functools.partial(method, lock)))
-    return _swaps
-
-
-_condition_init: Final = threading.Condition.__init__
-
-
-@functools.wraps(_condition_init)
-def _init_condition(self: Any, lock: Any = None) -> None:
-    _condition_init(self, lock)
-    methods = _METHODS.get(type(self._lock))
-    if methods is not None and computer_of(get_ident()) is not None:
-        for name, method in methods.items():
-            if name in self.__dict__:
-                self.__dict__[name] = functools.partial(method, self._lock)
+    _swaps.extend(_swap_of(builtin) for builtin in _bound[len(_swaps) :])
+    known = {id(builtin) for builtin in _bound}
+    # What was there before the run is frozen: these are the run's own objects, some thousands.
+    made = [thing for thing in gc.get_objects() if type(thing) is BuiltinFunctionType]
+    new = [builtin for builtin in bound_methods_of_locks(made) if id(builtin) not in known]
+    return [*_swaps, *map(_swap_of, new)]
 
 
 _acquire_futures: Final = _base._AcquireFutures.__init__
@@ -316,10 +311,7 @@ def _init_acquire_futures(self: Any, futures: Any) -> None:
         self.futures = sorted(futures, key=hash)
 
 
-CHANGES: Final = (
-    Setting(threading.Condition, "__init__", _init_condition),
-    Setting(_base._AcquireFutures, "__init__", _init_acquire_futures),
-)
+CHANGES: Final = (Setting(_base._AcquireFutures, "__init__", _init_acquire_futures),)
 """In place as long as a session lasts."""
 
 # --- in place --------------------------------------------------------------------------------
@@ -348,6 +340,7 @@ def remove() -> None:
     _changes.undo()
     _waiters.clear()
     owners.clear()
+    buffers.forget()
 
 
 _simple_queue: Any = None
