@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import io
 import queue
 import threading
 import time
@@ -237,6 +239,99 @@ def test_an_event_that_nobody_sets() -> None:
     assert "for Event.wait() in threading" in str(error)
 
 
+# --- alone -----------------------------------------------------------------------------------
+
+
+def lock_twice() -> None:
+    """As it stands in the textbook."""
+    lock = threading.Lock()
+    with lock, lock:
+        pass
+
+
+def acquire_twice() -> None:
+    """The same by method calls."""
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+async def lock_in_two_tasks() -> None:
+    """A lock of `threading`, held across an `await`."""
+    lock = threading.Lock()
+
+    async def work() -> None:
+        with lock:
+            await asyncio.sleep(1)
+
+    await asyncio.gather(work(), work())
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        lock_twice,
+        acquire_twice,
+        lock_in_two_tasks,
+        lambda: threading.Event().wait(),
+        lambda: queue.Queue[int]().get(),
+        lambda: SimpleQueue[int]().get(),
+        lambda: concurrent.futures.Future[int]().result(),
+        lambda: threading.Semaphore(0).acquire(),
+    ],
+    ids=["with", "acquire", "tasks", "event", "queue", "simple-queue", "future", "semaphore"],
+)
+def test_nobody_is_there_to_end_the_wait(main: Callable[[], Any]) -> None:
+    """A wait for ever in a run without any thread is a deadlock at once, with its line."""
+    error = run_of(main).error
+    assert isinstance(error, foretold.Deadlock)
+    assert f"MainThread waits at {__file__}" in str(error)
+
+
+def test_time_limits_of_who_is_alone() -> None:
+    """They pass in virtual time, as they would with threads; what is free is got at once."""
+
+    def main() -> Any:
+        began = time.monotonic()
+        lock, found = threading.Lock(), list[Any]()
+        found.append(lock.acquire(timeout=3600))
+        found.append(lock.acquire(timeout=3600))
+        found.append(lock.acquire(False))
+        found.append(lock.acquire(timeout=0))
+        found.append(threading.Event().wait(60))
+        for empty in (queue.Queue[int](), SimpleQueue[int]()):
+            with pytest.raises(queue.Empty):
+                empty.get(timeout=30)
+        for wrong in ({"timeout": -2}, {"blocking": False, "timeout": 1}):
+            with pytest.raises(ValueError):
+                threading.Lock().acquire(**wrong)  # type: ignore[arg-type]  # it is what is wrong
+        return found, time.monotonic() - began
+
+    done = run_of(main, exact_time=True)
+    assert done.error is None
+    assert done.value == ([True, False, False, False, False], 3720)
+
+
+def test_a_lock_that_another_task_gives_back() -> None:
+    """The rest of the world goes on meanwhile; but the loop is stuck, so its tasks do not."""
+
+    async def main(world: foretold.World) -> str:
+        lock, said = threading.Lock(), list[str]()
+        lock.acquire()
+
+        async def speak() -> None:
+            await asyncio.sleep(1)
+            said.append("hello")
+
+        await asyncio.gather(world.host("a").start(speak), asyncio.sleep(0))
+        assert not lock.acquire(timeout=5)
+        lock.release()
+        with lock:
+            return said[0]
+
+    assert foretold.run(main).value == "hello"
+
+
 # --- time ------------------------------------------------------------------------------------
 
 
@@ -394,7 +489,8 @@ def test_locks_from_before_the_run_take_part() -> None:
 
 def test_outside_of_runs_locks_are_as_ever() -> None:
     """After a run with threads the methods are the very same objects as before."""
-    kinds = (type(threading.Lock()), type(threading.RLock()), SimpleQueue, threading.Thread)
+    of_threads = (type(threading.Lock()), type(threading.RLock()), SimpleQueue, threading.Thread)
+    kinds = (*of_threads, io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
     before = [dict(vars(kind)) for kind in kinds]
     hook, made = threading.excepthook, queue.SimpleQueue
     run_of(primitives)

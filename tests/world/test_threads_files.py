@@ -28,8 +28,9 @@ def in_threads(*works: Callable[[], Any]) -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("mode", ["r", "rb"])
-def test_two_readers_of_one_socket_file(mode: str) -> None:
+@pytest.mark.parametrize("mode", ["r", "rb", "rwb"])
+@pytest.mark.parametrize("by", ["readline", "iteration"])
+def test_two_readers_of_one_socket_file(mode: str, by: str) -> None:
     """One waits inside the buffer, the other for the buffer: each line goes to one of them."""
 
     async def main(world: World) -> list[str]:
@@ -46,7 +47,8 @@ def test_two_readers_of_one_socket_file(mode: str) -> None:
             with socket.create_connection(("main", 80)) as sock, sock.makefile(mode) as file:
 
                 def read() -> None:
-                    while line := file.readline():
+                    end = "" if mode == "r" else b""
+                    for line in file if by == "iteration" else iter(file.readline, end):
                         found.append(line if isinstance(line, str) else line.decode())
 
                 in_threads(read, read)

@@ -43,7 +43,7 @@ from foretold.kernel import (
 )
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.swap import Changes, Swap
-from foretold.kernel.threads import locks, start
+from foretold.kernel.threads import alone, locks, start
 from foretold.kernel.tls_patches import TlsRandom
 
 
@@ -64,7 +64,7 @@ class Patches:
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            for module in (clock_patches, entropy_patches, machine_patches, imports, start):
+            for module in (clock_patches, entropy_patches, machine_patches, imports, start, alone):
                 self._changes.apply(*module.CHANGES)
             self._changes.apply(*environment_patches.CHANGES)
             self._changes.apply(*file_patches.ALL_CHANGES)

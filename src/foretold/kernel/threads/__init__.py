@@ -5,6 +5,7 @@ strand.py   one thread of the simulated program
 crew.py     the threads of one host: which of them goes on, who waits for what
 pool.py     which scheduler decides among them, and how its choices are written down
 locks.py    lock methods, conditions and queues while threads are there
+alone.py    locks of a run that has no threads
 buffers.py  files that two threads use at once
 start.py    how threads begin and end
 stacks.py   where threads stand, for deadlocks and stories

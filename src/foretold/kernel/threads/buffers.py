@@ -5,8 +5,7 @@ may be a socket or a pipe of ours, where a thread waits; another one that came t
 wait for that C lock with the baton in its hand, for ever. So their methods are replaced, as those of
 locks are: who finds the file in use waits for it as for any lock, in virtual time.
 
-`for line in file` has no method that could be replaced if `file` is a binary one: C code goes from
-line to line. Text files are covered, because they ask the binary file beneath them by its methods.
+Text files have no such lock: they ask the binary file beneath them, by its methods.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from foretold.kernel.threads.strand import Strand
 
 _KINDS: Final = (io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
 _NAMES: Final = (
+    "__next__",
     "close",
     "detach",
     "flush",

@@ -126,7 +126,8 @@ def _is_original(strand: Strand | None, lock: Any, blocking: bool, timeout: floa
 # --- the methods of lock ---------------------------------------------------------------------
 
 
-def _acquire(self: Any, blocking: bool = True, timeout: float = -1) -> bool:
+def acquire(self: Any, blocking: bool = True, timeout: float = -1) -> bool:
+    """`lock.acquire` while threads are there."""
     strand = strand_of(get_ident())
     if strand is None or _is_original(strand, self, blocking, timeout):
         return _try_lock(self, blocking, timeout)
@@ -206,8 +207,8 @@ def _acquire_restore(self: Any, state: Any) -> None:
 
 
 _LOCK_METHODS: Final[dict[str, Callable[..., Any]]] = {
-    "acquire": _acquire,
-    "acquire_lock": _acquire,
+    "acquire": acquire,
+    "acquire_lock": acquire,
     "__enter__": _enter,
     "release": _release,
     "release_lock": _release,
@@ -252,7 +253,7 @@ def _end_import(self: Any, *exc: Any) -> None:
 _simple_get: Final = _queue.SimpleQueue.__dict__["get"]
 
 
-def _get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+def simple_get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
     """One that was imported by name is C code; it would block all threads."""
     strand = strand_of(get_ident())
     if strand is None or not block or (timeout is not None and timeout < 0):
@@ -328,7 +329,7 @@ def install() -> None:
                 for kind, methods in _METHODS.items()
                 for name, method in methods.items()
             ),
-            Setting(_queue.SimpleQueue, "get", _get),
+            Setting(_queue.SimpleQueue, "get", simple_get),
             Setting(_manager, "__enter__", _begin_import),
             Setting(_manager, "__exit__", _end_import),
             *_swaps_of_bound_methods(),

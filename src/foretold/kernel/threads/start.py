@@ -172,6 +172,7 @@ def answers_for(crew: Callable[[], Crew]) -> dict[str, Callable[..., Any]]:
         "_thread.start_joinable_thread": lambda *a, **names: start_joinable_thread(
             crew(), *a, **names
         ),
+        "threads": crew,
     }
     answers["_thread.start_new"] = answers["_thread.start_new_thread"]
     return answers
