@@ -227,3 +227,20 @@ def test_nothing_to_explore_is_no_warning(pytester: pytest.Pytester):
     result = pytester.runpytest("-v", "-W", "error")
     result.assert_outcomes(passed=1, warnings=0)
     result.stdout.fnmatch_lines(["*test_no_choice: ? run*", "foretold: nothing to explore: *"])
+
+
+def test_threads_that_are_left_are_told(pytester: pytest.Pytester):
+    """Once for each test, by name and line, even with -q; it is no failure."""
+    pytester.makepyfile("""
+        import threading, foretold
+
+        @foretold.simulate(runs=5)
+        def test_daemon():
+            foretold.between(0, 9)
+            threading.Thread(target=threading.Event().wait, daemon=True, name="idler").start()
+    """)
+    result = pytester.runpytest("-q")
+    result.assert_outcomes(passed=1)
+    told = "foretold: *::test_daemon: a thread was left running at the end: idler at *:*"
+    result.stdout.fnmatch_lines([told])
+    assert result.stdout.str().count("left running") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
 import logging
 import os
@@ -20,6 +21,7 @@ import httpx
 import pytest
 
 import foretold
+from foretold.report.text import outcome_text
 from foretold.world.world import World
 from tests.helpers import PLANS, SOAK_FACTOR, again, run_of
 
@@ -167,6 +169,50 @@ def test_one_seed_one_run(program: Callable[..., Any]) -> None:
             assert (replayed.digest, replayed.value) == (done.digest, done.value)
             digests.add(done.digest)
     assert len(digests) > len(PLANS)
+
+
+def starved_daemon() -> Any:
+    """The program ends while a thread could run that was passed over until then."""
+    log: list[str] = []
+    lock = threading.Lock()
+
+    def work(name: str) -> None:
+        for _ in range(3):
+            with lock:
+                log.append(name)
+
+    threading.Thread(target=work, args=("daemon",), daemon=True).start()
+    work("main")
+    return log
+
+
+async def starved_tasks(world: World) -> Any:
+    """A process is killed while tasks of it could run that were passed over until then."""
+    log: list[str] = []
+
+    async def work(name: str) -> None:
+        for _ in range(4):
+            log.append(name)
+            await asyncio.sleep(0)
+        if name == "0":
+            world.host("a").kill()
+
+    async def program() -> None:
+        await asyncio.gather(*(work(str(number)) for number in range(3)))
+
+    with contextlib.suppress(foretold.HostDied):
+        await world.host("a").start(program)
+    return log
+
+
+@pytest.mark.parametrize("program", [starved_daemon, starved_tasks], ids=lambda p: p.__name__)
+def test_who_was_passed_over_and_never_ran(program: Callable[..., Any]) -> None:
+    """A recording says so too: in its replay that step is not made either."""
+    for order, strategy in PLANS:
+        for seed in range(20):
+            done = run_of(program, seed, recording=True, order=order, strategy=strategy)
+            replayed = again(program, done.tape.recorded())
+            assert (replayed.digest, replayed.value) == (done.digest, done.value)
 
 
 # --- blocking ----------------------------------------------------------------------------------
@@ -327,6 +373,58 @@ def test_a_thread_that_never_ends_is_reported() -> None:
     assert isinstance(error, foretold.Deadlock)
     assert "MainThread waits at" in str(error)
     assert "for the end of stuck" in str(error)
+
+
+def test_a_process_waits_for_its_threads() -> None:
+    """On other hosts too: what is no daemon may finish, within the grace; workers go home."""
+    log: list[str] = []
+
+    def work() -> None:
+        time.sleep(10)
+        log.append("finished")
+
+    def program() -> None:
+        threading.Thread(target=work).start()
+        concurrent.futures.ThreadPoolExecutor(2).submit(log.append, "submitted")
+
+    async def main(world: World) -> Any:
+        host = world.host("a")
+        await host.start(program)
+        began = time.monotonic()
+        by_itself = await host.stop()
+        return by_itself, time.monotonic() - began > 9
+
+    for seed in range(5):
+        log.clear()
+        assert foretold.run(main, seed=seed).value == (True, True)
+        assert log == ["submitted", "finished"]
+
+
+def test_threads_that_are_left_are_told() -> None:
+    """By name and line, of the test and of other hosts; in the result and in the search's text."""
+
+    def poll() -> None:
+        while True:
+            time.sleep(1)
+
+    def program() -> None:
+        threading.Thread(target=poll, daemon=True, name="poller").start()
+        time.sleep(3)
+
+    async def main(world: World) -> None:
+        await world.host("a").start(program)
+        program()
+
+    line = poll.__code__.co_firstlineno + 2
+    here, there = foretold.run(main).threads_left
+    assert here == f"poller at {__file__}:{line}"
+    assert there == f"poller at {__file__}:{line}, on host a"
+    outcome = foretold.explore(main, runs=20)
+    assert not outcome.failures
+    text = outcome_text(outcome, runs=20, target="shop.py:main")
+    assert f"  a thread was left running at the end: {here}" in text.splitlines()
+    assert len(outcome.notes) == 2
+    assert foretold.run(lambda: None).threads_left == ()
 
 
 def test_daemons_and_idle_workers_may_stay() -> None:

@@ -42,14 +42,20 @@ class HoldRecorder:
         numbers = self._arrivals_negated
         self._count += 1
         if can_be_held:
-            above = bisect_left(numbers, -arrival)
-            if above and self._picks[above - 1][2] > entered:
-                until_actor, until_step, _ = self._picks[above - 1]
-                self._schedule.add(
-                    Hold(self._host, actor.name, actor.steps, until_actor, until_step)
-                )
+            self._hold(arrival, actor.name, actor.steps, entered)
         while numbers and -numbers[-1] < arrival:
             numbers.pop()
             self._picks.pop()
         numbers.append(-arrival)
         self._picks.append((actor.name, actor.steps, self._count))
+
+    def never_picked(self, arrival: int, actor: Actor, entered: int = 0) -> None:
+        """The next step of `actor` is not made: its process ends. Who overtook it did so all the
+        same, and without a hold it would be made in a replay."""
+        self._hold(arrival, actor.name, actor.steps + 1, entered)
+
+    def _hold(self, arrival: int, actor: str, step: int, entered: int) -> None:
+        above = bisect_left(self._arrivals_negated, -arrival)
+        if above and self._picks[above - 1][2] > entered:
+            until_actor, until_step, _ = self._picks[above - 1]
+            self._schedule.add(Hold(self._host, actor, step, until_actor, until_step))

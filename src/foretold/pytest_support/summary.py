@@ -63,6 +63,8 @@ def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         yield "  pytest counts that as a success; with --runxfail it shows the story", False
     for path in record["fixed"]:
         yield f"foretold: {test} holds on a saved failure now; moved to {_short(path)}", False
+    for note in record["notes"]:
+        yield f"foretold: {test}: {note}", False
     for reason in record["unreadable"]:
         yield f"foretold: a saved failure of {test} was left out: {reason}", True
 

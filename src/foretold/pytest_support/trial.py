@@ -66,6 +66,8 @@ class Record:
     unreadable: list[str] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What is no failure and deserves a look all the same."""
 
 
 class Trial:
@@ -203,6 +205,7 @@ class Trial:
     def _note_outcome(self, outcome: Outcome) -> None:
         self.record.vacuous = outcome.vacuous
         self.record.reached = list(outcome.reached)
+        self.record.notes = list(outcome.notes)
         if outcome.failure is None:  # a search that was cut short says nothing about what it missed
             self.record.missed = list(outcome.missed)
 

@@ -31,6 +31,7 @@ def failure_note(failure: Failure, *, runs: int, command: str) -> str:
     """What is added to the user's own exception; `runs` is how many were asked for."""
     parts = [_found(failure, runs), *_stock(failure), *_replayed(failure)]
     parts += [failure.story] if failure.story else []
+    parts += [f"Note: {note}" for note in failure.notes]
     return "\n".join([*parts, f"Replay it: {command}"])
 
 
@@ -175,18 +176,20 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
         command = f"foretold replay {replay_arguments(failure, target)}"
         note = failure_note(failure, runs=runs, command=command)
         return f"{exception_text(failure.exception)}\n\n{note}"
+    notes = [f"  {note}" for note in outcome.notes]
     if outcome.vacuous:
-        return wrapped(
+        said = wrapped(
             f"nothing to explore in {target}: it held, but no choice was ever made (no two tasks "
             "were ready at the same time, and the program drew no value), so every run is the "
             f"same run. Seed {outcome.seed}."
         )
+        return "\n".join([said, *notes])
     lines = [
         f"{target} held in {count(outcome.runs, 'run')} "
         f"({outcome.virtual_s:,.3f} s of virtual time). Seed {outcome.seed}."
     ]
     lines += [f"  never true in any run: {point}" for point in outcome.missed]
-    return "\n".join(lines)
+    return "\n".join(lines + notes)
 
 
 def interrupted_text(runs: int, seed: int, found: Sequence[Path]) -> str:

@@ -30,6 +30,7 @@ from foretold.world.settings import Settings
 
 SHRINK_RUNS_MAX = 2_000
 SHRINK_S_MAX = 30.0
+NOTES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ class Search:
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
             _add_points(outcome, done)
+        outcome.notes = outcome.notes or done.notes[:NOTES_MAX]
         self._tell_progress(outcome.runs, len(outcome.failures), "searching")
         return done
 
@@ -263,6 +265,7 @@ class Search:
         found.digest = done.digest
         found.story, found.delays = tell_run(done)
         found.faults = faults_of(done)
+        found.notes = done.notes
 
 
 def _add_points(outcome: Outcome, done: Brief) -> None:

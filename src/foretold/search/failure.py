@@ -36,6 +36,8 @@ class Failure:
     story: str = ""
     delays: list[Delay] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What else deserves a look in this run, such as threads that were left running."""
     stock_asyncio: bool = False
     """True if stock asyncio can do this; False if it needs an order stock asyncio does not take."""
     stock_tries: int = 0
@@ -77,6 +79,8 @@ class Outcome:
     reached: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     """`sometimes` points that no run ever satisfied."""
+    notes: list[str] = field(default_factory=list)
+    """What is no failure and deserves a look all the same; of the first run that had any."""
     elapsed_s: float = 0.0
     virtual_s: float = 0.0
 

@@ -33,6 +33,7 @@ class Brief:
     virtual_s: float
     reached: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     alone: bool = False
     discarded: str = ""
     broken_holds: int = 0
@@ -74,6 +75,7 @@ def brief_of(done: Run) -> Brief:
         done.virtual_s,
         done.reached,
         done.missed,
+        done.notes,
         done.alone,
         done.discarded,
         done.broken_holds,
@@ -132,6 +134,7 @@ def _to_json(brief: Brief) -> str:
             "virtual_s": brief.virtual_s,
             "reached": brief.reached,
             "missed": brief.missed,
+            "notes": brief.notes,
             "alone": brief.alone,
             "discarded": brief.discarded,
             "broken_holds": brief.broken_holds,
@@ -158,6 +161,7 @@ def _from_json(text: str) -> Brief:
         data["virtual_s"],
         data["reached"],
         data["missed"],
+        data["notes"],
         data["alone"],
         data["discarded"],
         data["broken_holds"],

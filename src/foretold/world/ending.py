@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.arguments import check_number
 from foretold.kernel.clock import NS, to_ns
 from foretold.kernel.kernel import Kernel
+from foretold.kernel.threads.ending import join_threads
 from foretold.world.hosttask import wake
 
 if TYPE_CHECKING:
@@ -139,6 +140,24 @@ class Ending:
         if turns and any(loop.has_ready() for loop in self.host.loops):
             self.host.loop.call_soon(self._last_turn, turns - 1)
             return
+        crew = self.host.kernel.crew
+        if crew is not None and crew.living():
+            self.host.loop.call_soon(self._join_threads)  # its main thread waits for them
+        else:
+            self._exit()
+
+    def _join_threads(self) -> None:
+        """As Python does when a main thread has nothing more to do."""
+        host = self.host
+        asyncio._set_running_loop(None)
+        try:
+            left = join_threads(host.kernel.crew)
+        finally:
+            asyncio._set_running_loop(host.loop)
+        host.world.threads_left += [f"{thread}, on host {host.name}" for thread in left]
+        self._exit()
+
+    def _exit(self) -> None:
         for loop in self.host.loops:
             report_started_too_late(loop)
         report_unseen(self.host.kernel)

@@ -22,7 +22,7 @@ from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads import start
 from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.crew import Crew
-from foretold.kernel.threads.strand import IDLE, NEVER_NS
+from foretold.kernel.threads.strand import BLOCKED, IDLE, NEVER_NS, READY, Strand
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.disk.disk import Disk
@@ -32,7 +32,7 @@ from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
 from foretold.world.mainthread import live
 from foretold.world.modules import OwnModules
-from foretold.world.net.answers import IGNORED_SIGNALS, answers_of
+from foretold.world.net.answers import IGNORED_SIGNALS, answers_of, end_by_signal
 from foretold.world.net.descriptors import Descriptors
 from foretold.world.net.stack import Stack
 from foretold.world.outside import NEVER
@@ -45,12 +45,14 @@ _PID_FIRST = 4242
 _NODE = 0x02_00_5E_00_00_00  # locally administered: no real card has it
 
 
-async def _call_plain(main: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> Any:
+async def _call_plain(main: Callable[[], Any], loop: HostLoop) -> Any:
     """Call a plain main as a process would: no loop is running there, so that it may run one."""
     asyncio._set_running_loop(None)
+    loop.host.in_plain_main = True
     try:
         result = main()
     finally:
+        loop.host.in_plain_main = False
         asyncio._set_running_loop(loop)
     return await result if inspect.isawaitable(result) else result
 
@@ -66,6 +68,8 @@ class Host:
         self.environment = Environment()
         """Its environment variables, `os.environ` to its programs."""
         self.signals: dict[int, Any] = {}
+        self.in_plain_main = False
+        """Its main thread is in a plain main, and its loop can do nothing."""
         self.stack = world.network.add_host(name, kernel)
         self.loop = HostLoop(self)
         self.loops = [self.loop]
@@ -196,7 +200,7 @@ class Host:
         if self.paused or self.stack.dead:
             return NEVER
         earliest, crew = NEVER, self.kernel.crew
-        if crew is not None and (crew.threaded or crew.blocked):
+        if crew is not None and (crew.threaded or crew.main.state is not IDLE):
             earliest = min(earliest, crew.next_ns())
             if crew.main.state is not IDLE:
                 return earliest
@@ -250,11 +254,19 @@ class Host:
         if is_default and number in IGNORED_SIGNALS:
             return
         self.wake()
-        if not is_default:
+        crew = self.kernel.crew
+        if crew is not None and self._is_stuck(crew.main):
+            end = functools.partial(end_by_signal, self.name)
+            crew.interrupt(functools.partial(end if is_default else handler, number, None))
+        elif not is_default:
             self.loop.call_soon(handler, number, None)
-            return
-        for started in self.mains:
-            started.task.cancel()
+        else:
+            for started in self.mains:
+                started.task.cancel()
+
+    def _is_stuck(self, main: Strand) -> bool:
+        """Whether its main thread is in a blocking call, so that its loop can't handle signals."""
+        return main.state is BLOCKED or (self.in_plain_main and main.state is READY)
 
     def kill(self) -> None:
         """The process dies at once. Its kernel closes its sockets; nothing of it runs again."""
@@ -345,7 +357,11 @@ class Host:
         self._end_files()
         self._end_threads()
         if self.kernel.scheduler is not None:
-            self.buried += self.kernel.scheduler.drain()
+            left = self.kernel.scheduler.drain()
+            self.buried += left
+            if self.kernel.recorder is not None:
+                for handle in left:
+                    self.kernel.recorder.never_picked(handle.arrival, handle.actor)
         for loop in self.loops:
             loop.abandon()
             self.buried += asyncio.all_tasks(loop)
@@ -451,7 +467,7 @@ class Host:
 
     def sleep_ns(self, ns: int) -> None:
         strand = strand_of(get_ident())
-        if strand is not None and strand.crew.living():
+        if strand is not None and (self is not self.world.home or strand.crew.living()):
             crew = strand.crew
             crew.block(strand, "the end of time.sleep", deadline_ns=crew.clock.ns + ns)
             return

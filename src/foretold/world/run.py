@@ -63,10 +63,17 @@ class Run:
     reached: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     """`sometimes` points that were passed but never true."""
+    threads_left: tuple[str, ...] = ()
+    """Daemon threads that had not ended when their process did: name, file and line."""
 
     @property
     def digest(self) -> str:
         return self.trace.digest
+
+    @property
+    def notes(self) -> list[str]:
+        """What is no failure and deserves a look all the same."""
+        return [f"a thread was left running at the end: {thread}" for thread in self.threads_left]
 
 
 def run(
@@ -201,6 +208,7 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
             broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
+            threads_left=tuple(world.threads_left),
         )
 
 
@@ -269,7 +277,9 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
 
 
 def _call(world: World, main: Callable[[World], Any]) -> Any:
+    world.home.in_plain_main = True
     result = main(world)
+    world.home.in_plain_main = False
     if inspect.isasyncgen(result) or inspect.isgenerator(result):
         raise UsageError(
             f"main gave a generator, {result.__name__}: there is a `yield` in it, so that nothing "
@@ -320,7 +330,7 @@ def _finish(world: World, loop: WorldLoop) -> None:
         loop.run_until_complete(loop.shutdown_asyncgens())
     if loop.has_executor():
         loop.run_until_complete(loop.shutdown_default_executor())
-    join_threads(crew)
+    world.threads_left += join_threads(crew)
     if asyncio.all_tasks(loop):
         # What was cancelled has started something, which nobody will cancel. It may do what it can
         # at once, as in asyncio.run; then the loop is closed, and it is destroyed.

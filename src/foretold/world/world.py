@@ -77,6 +77,8 @@ class World:
         self.dns = Dns(self.network)
         self.hosts: dict[str, Host] = {}
         self.graves: list[Any] = []
+        self.threads_left: list[str] = []
+        """Daemon threads that had not ended when their process did, and where they stood."""
         self.dead_threads: list[Strand] = []
         """Threads of dead processes: they never go on, and are freed when the run is over."""
         self.home = self._make_host(DEFAULT_HOST)

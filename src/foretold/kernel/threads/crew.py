@@ -130,6 +130,8 @@ class Crew:
         self.baton.hand(me, chosen)
         if me.state is not RUNNING:
             self._dispatch(me)
+        if me.signals and me.waits_for is None:
+            self._handle_signals(me)  # where it waits, `block` does it
 
     def _to_driver(self, me: Strand) -> None:
         """Nobody of this host goes on, or others have waited long enough."""
@@ -194,9 +196,21 @@ class Crew:
         """`me` can't go on until it is woken, `ready` says so, or the deadline has passed; in that
         last case the result is False."""
         self.refuse_the_doomed(me)
-        me.state, me.waits_for, me.ready, me.deadline_ns = BLOCKED, waits_for, ready, deadline_ns
-        me.timed_out = False
+        me.timed_out = me.woken = False
         me.current = self.kernel.current
+        self._stand_still(me, waits_for, ready, deadline_ns)
+        while me.signals:
+            timed_out, woken = me.timed_out, me.woken
+            self._handle_signals(me)  # a handler may wait for something else
+            if timed_out or woken or (ready is not None and ready()):
+                return not timed_out
+            self._stand_still(me, waits_for, ready, deadline_ns)  # as PEP 475 has it
+        return not me.timed_out
+
+    def _stand_still(
+        self, me: Strand, waits_for: Any, ready: Callable[[], bool] | None, deadline_ns: int
+    ) -> None:
+        me.state, me.waits_for, me.ready, me.deadline_ns = BLOCKED, waits_for, ready, deadline_ns
         self.blocked[me] = None
         if me is self.baton.driver:
             self._dispatch(me)
@@ -208,7 +222,19 @@ class Crew:
             else:
                 self.baton.hand(me, self.baton.driver)
         me.waits_for = me.ready = None
-        return not me.timed_out
+
+    def interrupt(self, handler: Callable[[], object]) -> None:
+        """A signal reaches the process. Handlers run in the main thread, wherever that waits; it
+        waits on afterwards, unless the handler raises."""
+        main = self.main
+        main.signals.append(handler)
+        if main.state is BLOCKED:
+            del self.blocked[main]
+            self._enter_pool(main)
+
+    def _handle_signals(self, me: Strand) -> None:
+        while me.signals:
+            me.signals.pop(0)()
 
     def refuse_the_doomed(self, me: Strand) -> None:
         """A thread of a dead process may not wait."""
@@ -225,6 +251,7 @@ class Crew:
 
     def wake(self, strand: Strand) -> None:
         """What `strand` waited for may have come."""
+        strand.woken = True
         if strand.state is BLOCKED:
             del self.blocked[strand]
             self._enter_pool(strand)
@@ -366,6 +393,7 @@ class Crew:
         """The process is gone: none of its threads ever runs again. Locks that they hold are free;
         in a process of their own nobody else would wait for them."""
         self.blocked.clear()
+        self.note_never_picked()
         gone = [s for s in (*self.strands, self.main) if s.state is not ENDED]
         self.pool.remove(set(gone))
         for strand in gone:
@@ -373,6 +401,14 @@ class Crew:
         free_locks_of(gone)
         self.kernel.crew = None
         return gone
+
+    def note_never_picked(self) -> None:
+        """The process ends: what could have run does not, and that is part of the schedule."""
+        recorder = self.pool.recorder
+        if recorder is not None:
+            for strand in (*self.strands, self.main):
+                if strand.state is READY:
+                    recorder.never_picked(strand.arrival, strand.actor, strand.entered)
 
     def living(self) -> list[Strand]:
         """The threads that have not ended."""

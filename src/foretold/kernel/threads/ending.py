@@ -12,54 +12,58 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from foretold.kernel.threads.stacks import place_of_strand
 from foretold.kernel.threads.strand import ENDED, Strand
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.crew import Crew
 
 
-def join_threads(crew: Crew | None) -> None:
-    """The program's main has returned: wait for its threads, as Python does at exit."""
+def join_threads(crew: Crew | None) -> list[str]:
+    """The program's main has returned: wait for its threads, as Python does at exit. What is left
+    is told: each by its name and the line at which it stands."""
     if crew is None or not crew.living():
-        return
-    executors: Any = sys.modules.get("concurrent.futures.thread")
-    before = executors is not None and executors._shutdown
-    try:
-        if executors is not None:
-            _send_idle_workers_home(crew, executors)
-        waited = [s for s in crew.living() if not s.daemon]
-        if waited:
-            names = ", ".join(s.actor.name for s in waited)
-            crew.block(crew.main, f"the end of {names}", lambda: _all_ended(waited))
-    finally:
-        if executors is not None:
-            executors._shutdown = before
-    for strand in crew.living():
+        return []
+    _send_idle_workers_home(crew)
+    waited = [s for s in crew.living() if not s.daemon]
+    if waited:
+        names = ", ".join(s.actor.name for s in waited)
+        crew.block(crew.main, f"the end of {names}", lambda: _all_ended(waited))
+    return threads_left(crew)
+
+
+def threads_left(crew: Crew) -> list[str]:
+    """The threads that have not ended when their process does, noted in the trace too."""
+    left = crew.living()
+    for strand in left:
         crew.kernel.trace.note("left running", strand.actor.name)
+    return [f"{strand.actor.name} at {place_of_strand(strand)}" for strand in left]
 
 
 def _all_ended(waited: list[Strand]) -> bool:
     return all(s.state is ENDED for s in waited)
 
 
-def _send_idle_workers_home(crew: Crew, executors: Any) -> None:
-    """As `concurrent.futures` does when the interpreter ends."""
-    executors._shutdown = True
-    queues = {id(thread): queue for thread, queue in executors._threads_queues.items()}
+def _send_idle_workers_home(crew: Crew) -> None:
+    """As `concurrent.futures` does when the interpreter ends; but each executor is told, because
+    those of other hosts go on."""
+    module: Any = sys.modules.get("concurrent.futures.thread")
+    if module is None:
+        return
+    queues = {id(thread): queue for thread, queue in module._threads_queues.items()}
     for strand in crew.living():
         queue = queues.get(id(strand.thread))
         if queue is not None:
+            executor = strand.thread._args[0]()
+            if executor is not None:
+                executor._shutdown = True
             queue.put(None)
-
-
-def left_running(crews: Iterable[Crew]) -> list[str]:
-    """The threads that have not ended, by name."""
-    return [s.actor.name for crew in crews for s in crew.living()]
 
 
 def end_threads(crews: Iterable[Crew]) -> None:
     """Free every thread that is left, in a sealed world."""
     for crew in crews:
+        crew.note_never_picked()
         mains = [crew.main] if crew.main is not crew.baton.driver and crew.main.ident else []
         end_strands([*crew.living(), *mains])
 

@@ -78,7 +78,11 @@ def _take(
     deadline_ns = _deadline_ns(strand, timeout)
     while True:
         _waiters.setdefault(id(lock), []).append(strand)
-        in_time = crew.block(strand, lock, deadline_ns=deadline_ns)
+        try:
+            in_time = crew.block(strand, lock, deadline_ns=deadline_ns)
+        except BaseException:  # of a signal's handler: it does not wait any more
+            _stop_waiting(strand, lock)
+            raise
         if attempt(lock, False):
             _note_owner(strand, lock)
             return True

@@ -52,11 +52,13 @@ class Strand:
         "ready",
         "refusals",
         "sentinel",
+        "signals",
         "starting",
         "state",
         "thread",
         "timed_out",
         "waits_for",
+        "woken",
     )
 
     def __init__(self, crew: Crew, actor: Actor, *, is_main: bool = False) -> None:
@@ -82,6 +84,10 @@ class Strand:
         """Whether what it waits for has come, where nobody tells it."""
         self.deadline_ns = NEVER_NS
         self.timed_out = False
+        self.woken = False
+        """Somebody gave it what it waits for, be it only for a moment."""
+        self.signals: list[Callable[[], object]] = []
+        """Handlers that are to run when it goes on."""
         self.waits_for: Any = None
         """The lock that it waits for, or words."""
         self.last_locks: list[Any] = []

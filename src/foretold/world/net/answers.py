@@ -10,9 +10,11 @@ import errno
 import os
 import signal
 import socket
+from _thread import get_ident
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from foretold.kernel.threads.baton import strand_of
 from foretold.world.importtime import import_time
 from foretold.world.net.paths import path_answers
 from foretold.world.net.pipes import pipe_answers
@@ -56,12 +58,15 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         return before
 
     def raise_signal(number: int) -> None:
+        strand = strand_of(get_ident())
+        if strand is not None and strand is not strand.crew.main:
+            host.deliver(number)  # handlers run in the main thread
+            return
         handler = host.signals.get(number, signal.SIG_DFL)
         if callable(handler) and handler is not signal.default_int_handler:
             handler(number, None)
         elif handler != signal.SIG_IGN and number not in IGNORED_SIGNALS:
-            # The default action ends the process here and now; its main goes no further.
-            raise asyncio.CancelledError(f"{host.name} was ended by signal {number}")
+            end_by_signal(host.name, number)
 
     def kill(pid: int, number: int) -> None:
         if pid != host.pid():
@@ -94,6 +99,11 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         **pipe_answers(host),
         **path_answers(host),
     }
+
+
+def end_by_signal(host: str, number: int, frame: object = None) -> NoReturn:
+    """The default action ends the process here and now; its main goes no further."""
+    raise asyncio.CancelledError(f"{host} was ended by signal {number}")
 
 
 def _tls() -> Any:
