@@ -24,6 +24,8 @@ strands: Final[dict[int, Strand]] = {}
 """The threads of the run in progress that take part, by ident."""
 
 strand_of: Final = strands.get
+_SLEEP_S: Final = 0.5
+_LOOK_AGAIN_S: Final = 0.02
 
 
 class StrandEnded(BaseException):
@@ -94,18 +96,27 @@ class Baton:
         self.hand(me, self.driver)
 
     def _sleep_as_driver(self) -> None:
+        gate = self.driver.gate
         try:
-            _pass(self.driver.gate)
+            # Ctrl-C that comes just before we sleep does not wake us: hence a look now and then.
+            while not _pass(gate, True, _SLEEP_S):
+                pass
         except KeyboardInterrupt:
             self._interrupt()
             raise
 
     def _interrupt(self) -> None:
-        """Ctrl-C reaches the driver while another thread runs: that one is ended first."""
-        running = self.holder
+        """Ctrl-C reaches the driver while another thread runs: that one is ended first. It may be
+        handing over at this very moment, to us or to a third, so we look again and again. A second
+        Ctrl-C gives up on a thread that sits in C code."""
         self.closing = True
-        running.doomed = True
-        ended = ctypes.py_object(StrandEnded)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(running.ident), ended)
-        _pass(self.driver.gate)  # a second Ctrl-C gives up on a thread that sits in C code
-        self.holder = self.driver
+        gate, ended = self.driver.gate, None
+        while (running := self.holder) is not self.driver:
+            if running is not ended:
+                ended = running
+                ended.doomed = True
+                error = ctypes.py_object(StrandEnded)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ended.ident), error)
+            if _pass(gate, True, _LOOK_AGAIN_S):
+                self.holder = self.driver
+        _pass(gate, False)  # it may have been opened for us before we came here
