@@ -1,7 +1,7 @@
 """What the tests of real libraries share: how often a scenario is run, and where all of them are.
 
-A scenario is an async function of the world that uses a library as its users do and asserts what
-comes of it. Each is run on several tapes by its own file; `test_processes.py` runs all of them in
+A scenario is an async or plain function of the world that uses a library as its users do and asserts
+what comes of it. Each is run on several tapes by its own file; `test_processes.py` runs all of them in
 fresh processes, and on many tapes.
 """
 
@@ -14,7 +14,7 @@ import pytest
 
 import foretold
 
-Scenario = Callable[[foretold.World], Awaitable[Any]]
+Scenario = Callable[[foretold.World], Awaitable[Any] | None]
 
 ORDERS = ("asyncio", "any")
 SEEDS = 50

@@ -202,7 +202,9 @@ async def secure(world: foretold.World) -> None:
             urllib3.HTTPSConnectionPool("api", port=80, ssl_context=tls.CLIENT) as pool,
             concurrent.futures.ThreadPoolExecutor(2) as threads,
         ):
-            calls = [threads.submit(pool.request, "POST", "/length", body=b"x" * n) for n in (9, 99)]
+            calls = [
+                threads.submit(pool.request, "POST", "/length", body=b"x" * n) for n in (9, 99)
+            ]
             return [call.result().json() for call in calls]
 
     assert await service.used_by(plain) == [9, 99]

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import io
 import queue
+import sys
 import threading
 import time
 from _queue import SimpleQueue
@@ -303,7 +304,7 @@ def test_time_limits_of_who_is_alone() -> None:
             with pytest.raises(queue.Empty):
                 empty.get(timeout=30)
         for wrong in ({"timeout": -2}, {"blocking": False, "timeout": 1}):
-            with pytest.raises(ValueError):
+            with pytest.raises(ValueError, match="timeout"):
                 threading.Lock().acquire(**wrong)  # type: ignore[arg-type]  # it is what is wrong
         return found, time.monotonic() - began
 
@@ -451,6 +452,24 @@ def test_an_endless_thread_meets_the_limit() -> None:
         in_threads(work)
 
     assert isinstance(run_of(main, steps_max=5_000).error, foretold.LimitExceeded)
+
+
+@pytest.mark.skipif(hasattr(sys, "monitoring"), reason="tools of sys.monitoring do not conflict")
+def test_lines_can_not_be_points_under_a_debugger() -> None:
+    """Python 3.11 has one trace function; that preempt has no effect is said, not hidden."""
+
+    def main() -> None:
+        in_threads(lambda: None)
+
+    assert run_of(main, preempt="lines").notes == []
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        (note,) = run_of(main, preempt="lines").notes
+        assert run_of(main).notes == []
+    finally:
+        sys.settrace(before)
+    assert note.startswith("preempt had no effect: a debugger")
 
 
 # --- what was there before ---------------------------------------------------------------------

@@ -320,7 +320,8 @@ def test_a_thread_that_sends_much_goes_on_when_there_is_room() -> None:
         received = world.host("server").start(receive)
         await world.host("server").listening(80)
         world.host("client").start(client)
-        return await received
+        total: int = await received
+        return total
 
     for seed in range(5):
         assert foretold.run(main, seed=seed, steps_max=50_000).value == 1_000_000

@@ -30,7 +30,7 @@ def in_threads(*works: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("mode", ["r", "rb", "rwb"])
 @pytest.mark.parametrize("by", ["readline", "iteration"])
-def test_two_readers_of_one_socket_file(mode: str, by: str) -> None:
+def test_two_readers_of_one_socket_file(mode: Any, by: str) -> None:
     """One waits inside the buffer, the other for the buffer: each line goes to one of them."""
 
     async def main(world: World) -> list[str]:

@@ -20,7 +20,8 @@ import _queue
 import foretold
 from foretold.kernel import real
 
-KINDS = (real._Lock, type(threading.RLock()), _queue.SimpleQueue, threading.Thread, io.BufferedReader)
+LOCKS = (real._Lock, type(threading.RLock()))
+KINDS = (*LOCKS, _queue.SimpleQueue, threading.Thread, io.BufferedReader)
 before = [dict(vars(kind)) for kind in KINDS], threading.excepthook, queue.SimpleQueue, time.time
 unwound = []
 

@@ -106,6 +106,8 @@ class Kernel:
         self.failed: list[weakref.ref[asyncio.Task[Any]]] = []
         """Tasks that ended with an exception."""
         self.crew: Crew | None = None
+        self.notes: dict[str, None] = {}
+        """What is no failure and deserves a look all the same."""
         """The threads of this host; None as long as there are none."""
         self.rivals: list[Any] = []
         """Not empty while a thread could run besides the one that does."""

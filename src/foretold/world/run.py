@@ -65,15 +65,12 @@ class Run:
     """`sometimes` points that were passed but never true."""
     threads_left: tuple[str, ...] = ()
     """Daemon threads that had not ended when their process did: name, file and line."""
+    notes: list[str] = field(default_factory=list)
+    """What is no failure and deserves a look all the same; such threads are among it."""
 
     @property
     def digest(self) -> str:
         return self.trace.digest
-
-    @property
-    def notes(self) -> list[str]:
-        """What is no failure and deserves a look all the same."""
-        return [f"a thread was left running at the end: {thread}" for thread in self.threads_left]
 
 
 def run(
@@ -209,7 +206,13 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
             threads_left=tuple(world.threads_left),
+            notes=_notes_about(world),
         )
+
+
+def _notes_about(world: World) -> list[str]:
+    told = dict.fromkeys(note for host in world.hosts.values() for note in host.kernel.notes)
+    return [*told, *(f"a thread was left running at the end: {t}" for t in world.threads_left)]
 
 
 def _refuse_nesting() -> None:

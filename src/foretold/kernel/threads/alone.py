@@ -2,9 +2,9 @@
 
 Who takes a lock twice, or waits for an event, a condition or a queue that nobody is there to feed,
 would wait for ever; two tasks that hold one `threading.Lock` across an `await` do so in production.
-Here it is a deadlock at once, and a time limit is virtual: who has to wait is a thread from then on,
-the only one. Whoever gets a lock at the first try pays for one call; an `RLock` is always free to
-the only thread there is, and to give a lock back never waits: these are CPython's own.
+Here it is a deadlock at once, and a time limit is virtual: who has to wait is a thread from then
+on, the only one. Whoever gets a lock at the first try pays for one call; an `RLock` is always free
+to the only thread there is, and to give a lock back never waits: these are CPython's own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def _acquire(self: Any, blocking: bool = True, timeout: float = -1) -> bool:
 
 def _wait(lock: Any, blocking: bool = True, timeout: float = -1) -> bool:
     if not blocking or (timeout != -1 and not timeout > 0) or not _becomes_a_thread():
-        return _try(lock, blocking, timeout)
+        got: bool = _try(lock, blocking, timeout)
+        return got
     return locks.acquire(lock, blocking, timeout)
 
 

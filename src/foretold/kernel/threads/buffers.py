@@ -1,9 +1,9 @@
 """Buffered files while threads are there.
 
 `io.BufferedReader` and its siblings hold a lock of C code while they read or write beneath. Beneath
-may be a socket or a pipe of ours, where a thread waits; another one that came to the same file would
-wait for that C lock with the baton in its hand, for ever. So their methods are replaced, as those of
-locks are: who finds the file in use waits for it as for any lock, in virtual time.
+may be a socket or a pipe of ours, where a thread waits; another one that came to the same file
+would wait for that C lock with the baton in its hand, for ever. So their methods are replaced, as
+those of locks are: who finds the file in use waits for it as for any lock, in virtual time.
 
 Text files have no such lock: they ask the binary file beneath them, by its methods.
 """

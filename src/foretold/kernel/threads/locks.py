@@ -9,7 +9,7 @@ is the scheduler's choice, and one who never waited may be first, as on Linux.
 All this is put in place when the first thread of a run starts, and taken away when the run is over:
 a run without threads pays nothing. Methods that were bound before (a `Condition` keeps `acquire`
 and `release` of its lock, a thread may have one as its target) are found on the heap and caught one
-by one: those from before the run once for all runs, those from the run when its first thread starts.
+by one: those from before the run once for all, those from the run when its first thread starts.
 """
 
 from __future__ import annotations

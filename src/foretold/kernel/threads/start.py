@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 JOINABLE: Final = sys.version_info >= (3, 13)
 _real: Final[Any] = real  # it has other names on other Pythons
 _c: Final[Any] = _thread  # as above
+_TRACED: Final = (
+    "preempt had no effect: a debugger or a measure of coverage traces this thread, and Python "
+    "3.11 has one trace function only. Run without it, or on Python 3.12 or later"
+)
 
 # --- the beginning ---------------------------------------------------------------------------
 
@@ -54,11 +58,19 @@ def begin_threads(crew: Crew) -> None:
     """The first thread of a host: locks take part, and so does who was alone until now."""
     locks.install()
     preempt.install(crew)
+    _warn_of_another_tracer(crew)
     driver = crew.baton.driver
     if driver.ident not in strands:
         take_part(driver, driver.ident)
     if not crew.threaded:
         crew.begin_threads()
+
+
+def _warn_of_another_tracer(crew: Crew) -> None:
+    """Before `sys.monitoring` there was one trace function for all."""
+    tracer = None if hasattr(sys, "monitoring") or not crew.kernel.preempt else sys.gettrace()
+    if tracer is not None and tracer is not preempt._trace:
+        crew.kernel.notes[_TRACED] = None
 
 
 def start_strand(crew: Crew, function: Callable[..., Any], args: Any, names: Any) -> Strand:
