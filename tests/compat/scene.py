@@ -1,8 +1,8 @@
 """What the tests of real libraries share: how often a scenario is run, and where all of them are.
 
-A scenario is an async or plain function of the world that uses a library as its users do and asserts
-what comes of it. Each is run on several tapes by its own file; `test_processes.py` runs all of them in
-fresh processes, and on many tapes.
+A scenario is an async or plain function of the world that uses a library as its users do and
+asserts what comes of it. Each is run on several tapes by its own file; `test_processes.py` runs all
+of them in fresh processes, and on many tapes.
 """
 
 from __future__ import annotations
