@@ -57,26 +57,15 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         host.signals[number] = handler
         return before
 
-    def raise_signal(number: int) -> None:
-        strand = strand_of(get_ident())
-        if strand is not None and strand is not strand.crew.main:
-            host.deliver(number)  # handlers run in the main thread
-            return
-        handler = host.signals.get(number, signal.SIG_DFL)
-        if callable(handler) and handler is not signal.default_int_handler:
-            handler(number, None)
-        elif handler != signal.SIG_IGN and number not in IGNORED_SIGNALS:
-            end_by_signal(host.name, number)
-
     def kill(pid: int, number: int) -> None:
         if pid != host.pid():
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         if number:  # 0 asks whether the process is there
-            raise_signal(number)
+            _raise_signal(host, number)
 
     return {
         "import": lambda module: import_time(host, module),
-        "signal.raise_signal": raise_signal,
+        "signal.raise_signal": lambda number: _raise_signal(host, number),
         "os.kill": kill,
         "os.environ": host.environment.table,
         "os.uname": lambda: os.uname_result((*_MACHINE[:1], host.name, *_MACHINE[1:])),
@@ -99,6 +88,19 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         **pipe_answers(host),
         **path_answers(host),
     }
+
+
+def _raise_signal(host: Host, number: int) -> None:
+    """A process sends itself a signal."""
+    strand = strand_of(get_ident())
+    if strand is not None and strand is not strand.crew.main:
+        host.deliver(number)  # handlers run in the main thread
+        return
+    handler = host.signals.get(number, signal.SIG_DFL)
+    if callable(handler) and handler is not signal.default_int_handler:
+        handler(number, None)
+    elif handler != signal.SIG_IGN and number not in IGNORED_SIGNALS:
+        end_by_signal(host.name, number)
 
 
 def end_by_signal(host: str, number: int, frame: object = None) -> NoReturn:
