@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.kernel import real
 from foretold.kernel.clock import EPOCH_S_DEFAULT, MONOTONIC_S_DEFAULT
 from foretold.kernel.pace import SLOW_NS_MAX
 from foretold.tape import Slow, Tape
@@ -240,13 +241,14 @@ def test_clocks_begin_where_they_are_set() -> None:
 
 def test_other_threads_see_real_time() -> None:
     """A thread that is not of the run lives on in the real world, in the middle of a run."""
-    asked, answered = threading.Event(), threading.Event()
+    asked, answered = threading.Event(), real.allocate_lock()
+    real.lock_acquire(answered)
     seen: list[float] = []
 
     def outside() -> None:
         asked.wait(60)
         seen.append(time.time())
-        answered.set()
+        answered.release()
 
     before = time.time()
     thread = threading.Thread(target=outside, daemon=True)
@@ -254,7 +256,7 @@ def test_other_threads_see_real_time() -> None:
 
     async def main() -> float:
         asked.set()
-        answered.wait(60)
+        real.lock_acquire(answered)  # a lock of the run would not wait for the real world
         return time.time()
 
     inside = foretold.run(main, epoch_s=1_000).value
