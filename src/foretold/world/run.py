@@ -198,10 +198,16 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
             alone=not kernel.crowded,
             error=None if discarded else _verdict(world, error),
             discarded=str(error) if discarded else "",
-            broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
+            broken_holds=_broken_holds(world),
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
         )
+
+
+def _broken_holds(world: World) -> int:
+    tasks = world.home.kernel.scheduler
+    threads = (crew.pool.scheduler for crew in world.outside.crews())
+    return sum(s.broken_holds for s in (tasks, *threads) if s is not None)
 
 
 def _refuse_nesting() -> None:
