@@ -23,6 +23,7 @@ from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
+from foretold.kernel.threads.stacks import note_failed_main
 from foretold.tape import Tape, load
 from foretold.trace import Trace, encode
 from foretold.world.ending import (
@@ -275,7 +276,11 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
 
 
 def _call(world: World, main: Callable[[World], Any]) -> Any:
-    result = main(world)
+    try:
+        result = main(world)
+    except Exception as error:
+        note_failed_main(world.home.kernel.crew, error)
+        raise
     if inspect.isasyncgen(result) or inspect.isgenerator(result):
         raise UsageError(
             f"main gave a generator, {result.__name__}: there is a `yield` in it, so that nothing "
