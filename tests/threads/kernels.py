@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace as Namespace
 from typing import Any, NamedTuple
 
 
@@ -24,22 +25,12 @@ def in_threads(*works: Callable[[], Any]) -> None:
         thread.join()
 
 
-class Fields:
-    """Plain data that threads share."""
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
-
 # --- plain data ------------------------------------------------------------------------------
 
 
 def account(fixed: bool) -> None:
     """A withdrawal and a deposit. The mistake: the deposit takes no lock."""
-    lock, account = threading.Lock(), Fields(balance=100)
+    lock, account = threading.Lock(), Namespace(balance=100)
 
     def withdraw() -> None:
         with lock:
@@ -64,7 +55,7 @@ def account(fixed: bool) -> None:
 def wrong_lock(fixed: bool) -> None:
     """One datum, guarded by two locks: each thread takes the one that it thinks is right."""
     first, second = threading.Lock(), threading.Lock()
-    shared = Fields(count=0)
+    shared = Namespace(count=0)
 
     def add(lock: threading.Lock) -> None:
         with lock:
@@ -81,7 +72,7 @@ def wrong_lock(fixed: bool) -> None:
 
 def half_made(fixed: bool) -> None:
     """Double-checked, but published before it is complete: others see half of it."""
-    lock, cache = threading.Lock(), Fields(config=None)
+    lock, cache = threading.Lock(), Namespace(config=None)
 
     def make() -> None:
         config: dict[str, int] = {}
@@ -177,7 +168,7 @@ def work_stealing(fixed: bool) -> None:
 
 def lazy_init(fixed: bool) -> None:
     """Checked, then made under a lock. The mistake: not checked again under the lock."""
-    lock, made = threading.Lock(), []
+    lock, made = threading.Lock(), list[int]()
 
     def get() -> int:
         if not made:
@@ -192,7 +183,7 @@ def lazy_init(fixed: bool) -> None:
 
 def two_stage(fixed: bool) -> None:
     """A pair, updated under two locks one after the other: a reader comes between the stages."""
-    first, second, pair = threading.Lock(), threading.Lock(), Fields(one=0, two=0)
+    first, second, pair = threading.Lock(), threading.Lock(), Namespace(one=0, two=0)
     whole = threading.Lock()
 
     def write() -> None:
@@ -221,7 +212,7 @@ def two_stage(fixed: bool) -> None:
 def reorder(setters: int, fixed: bool) -> None:
     """Setters write two fields under one lock each time, a checker reads both: it may see the first
     without the second only before *any* setter has come to its end."""
-    lock, pair = threading.Lock(), Fields(a=0, b=0)
+    lock, pair = threading.Lock(), Namespace(a=0, b=0)
 
     def put() -> None:
         with lock:
@@ -240,7 +231,7 @@ def reorder(setters: int, fixed: bool) -> None:
 
 def token_ring(fixed: bool) -> None:
     """Three stations write in turn. The mistake: the token is passed on before the work is done."""
-    changed, ring = threading.Condition(), Fields(turn=0)
+    changed, ring = threading.Condition(), Namespace(turn=0)
     written: list[int] = []
 
     def pass_on(station: int) -> None:
@@ -265,7 +256,7 @@ def token_ring(fixed: bool) -> None:
 
 
 def philosophers(seats: int, fixed: bool) -> None:
-    """Each takes the fork on the left, then the one on the right. Corrected: the lower one first."""
+    """Each takes the fork on the left, then that on the right. Corrected: the lower one first."""
     forks = [threading.Lock() for _ in range(seats)]
     meals: list[int] = []
 
@@ -342,7 +333,7 @@ def stolen_wake_up(fixed: bool) -> None:
 
 async def overbooked(fixed: bool) -> None:
     """Requests of an asyncio service, worked on in threads: one seat, looked at and then taken."""
-    lock, seats = threading.Lock(), Fields(left=1)
+    lock, seats = threading.Lock(), Namespace(left=1)
     booked: list[int] = []
 
     def book(guest: int) -> None:

@@ -1,4 +1,4 @@
-"""Larger programs with threads: a migration with states, many locks at once, readers beside writers.
+"""Larger programs with threads: a migration with states, many locks, readers beside writers.
 
 As in `kernels.py`, each takes `fixed`. All of them race at their locks. Executors are shut down
 before anything is asserted, nothing sleeps, polls, or waits for real time.
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.threads.kernels import Kernel
 
-# --- six threads migrate entities ----------------------------------------------------------------
+# --- six threads migrate entities ------------------------------------------------------------
 
 LEGAL = {
     "settled": {"leaving"},
@@ -104,7 +104,7 @@ def migration(fixed: bool) -> None:
     assert places.living["east"] == ["cem"]
 
 
-# --- twenty threads take several locks -------------------------------------------------------------
+# --- twenty threads take several locks -------------------------------------------------------
 
 
 def twenty(fixed: bool) -> None:
@@ -129,7 +129,7 @@ def twenty(fixed: bool) -> None:
     assert balances == [100] * 6
 
 
-# --- readers beside writers ------------------------------------------------------------------------
+# --- readers beside writers ------------------------------------------------------------------
 
 
 class Stock:

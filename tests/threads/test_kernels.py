@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +10,7 @@ import pytest
 import foretold
 from foretold.search.portfolio import plan_of, plans_for
 from tests.helpers import SOAK_FACTOR, again, run_of
-from tests.threads import kernels
-from tests.threads.kernels import KERNELS, Kernel
+from tests.threads.kernels import KERNELS, Kernel, in_threads
 from tests.threads.systems import SYSTEMS
 
 EVERY = (*KERNELS, *SYSTEMS)
@@ -74,13 +74,13 @@ def test_a_seed_says_all(kernel: Kernel) -> None:
 
 def racy_counter() -> None:
     """The least there is: a read and a write on two lines, in two threads."""
-    shared = kernels.Fields(count=0)
+    shared = SimpleNamespace(count=0)
 
     def add() -> None:
         seen = shared.count
         shared.count = seen + 1
 
-    kernels.in_threads(add, add)
+    in_threads(add, add)
     assert shared.count == 2
 
 

@@ -68,7 +68,8 @@ def _immutable_among(kinds: Iterable[type]) -> Iterator[type]:
 
 
 class Tags:
-    """The tags that types had before they were changed."""
+    """The tags that types had before they were changed. Who changes a type that others have changed
+    must be done with it before they are."""
 
     __slots__ = ("_before",)
 

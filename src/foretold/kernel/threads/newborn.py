@@ -12,7 +12,7 @@ from typing import Any
 
 from foretold.kernel.schedulers import Scheduler
 
-PATIENCE = (0, 300)
+PATIENCE = (0, 300, 300)
 """For how many picks new threads are kept waiting at most: whoever started them may spin until they
 have done something. One of these is drawn for each run."""
 
