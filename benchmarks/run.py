@@ -328,6 +328,35 @@ def lines() -> float:
     return taken
 
 
+def lines_beside_another() -> float:
+    """How long two threads take for LINES lines in all, when each could go on at any of them."""
+
+    def work() -> None:
+        for _ in range(LINES // 4):
+            pass
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    start = real.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return real.perf_counter() - start
+
+
+def measure_lines(rounds: int) -> dict[str, Any]:
+    """What a line costs in a module that may be preempted: where nobody else could go on, and where
+    another could. There each look is a choice; how far they are apart is drawn, hence ten seeds."""
+    alone = min(foretold.run(lines).value for _ in range(rounds))
+    watched = min(foretold.run(lines, preempt="lines").value for _ in range(rounds))
+    plain = min(foretold.run(lines_beside_another).value for _ in range(rounds))
+    beside = [foretold.run(lines_beside_another, seed=s, preempt="lines").value for s in range(10)]
+    return {
+        "thread_line_ns": size_row((watched - alone) / LINES * 1e9, 300),
+        "thread_line_beside_another_ns": size_row((sum(beside) / 10 - plain) / LINES * 1e9, None),
+    }
+
+
 def locks_without_threads() -> float:
     """How often per second a lock is taken; in a run, in one that has no thread."""
     lock = threading.Lock()
@@ -347,9 +376,7 @@ def measure_threads(rounds: int) -> dict[str, Any]:
         work = functools.partial(foretold.run, thread_steps, strategy=strategy)
         taken = min(seconds(work) for _ in range(rounds))
         figures[f"thread_steps_{strategy}"] = rate_row(THREAD_STEPS / taken, 30_000)
-    plain = min(foretold.run(lines).value for _ in range(rounds))
-    chosen = min(foretold.run(lines, preempt="lines").value for _ in range(rounds))
-    figures["thread_line_ns"] = size_row((chosen - plain) / LINES * 1e9, 300)
+    figures |= measure_lines(rounds)
     inside = max(foretold.run(locks_without_threads).value for _ in range(rounds))
     outside = max(locks_without_threads() for _ in range(rounds))
     # A free lock costs one more call: so that one taken twice is a deadlock, and not a hang.
@@ -362,9 +389,10 @@ def rate_row(ours: float, bar: float) -> dict[str, Any]:
     return {"ours": round(ours), "stock": 0, "ratio": None, "bar": bar, "met": ours >= bar}
 
 
-def size_row(ours: float, bar: float) -> dict[str, Any]:
-    """A cost that must stay below its bar."""
-    return {"ours": round(ours), "stock": 0, "ratio": None, "bar": bar, "met": ours < bar}
+def size_row(ours: float, bar: float | None) -> dict[str, Any]:
+    """A cost that must stay below its bar, if it has one."""
+    met = bar is None or ours < bar
+    return {"ours": round(ours), "stock": 0, "ratio": None, "bar": bar, "met": met}
 
 
 def measure_clock() -> dict[str, Any]:

@@ -32,6 +32,8 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, Protocol, TypeVar
 
 from foretold.errors import ForetoldError
+from foretold.kernel.type_tags import IMMUTABLE, Tags
+from foretold.kernel.type_tags import TypeView as _Type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +44,6 @@ _METH_NOARGS = 0x0004
 _METH_FASTCALL = 0x0080
 _METH_METHOD = 0x0200
 _TP_STATIC_BUILTIN = 1 << 1  # 3.12 and later: the type's dict is kept by the interpreter
-_TP_IMMUTABLE = 1 << 8
 _MISSING: Final = object()
 
 
@@ -68,34 +69,6 @@ class _Function(ctypes.Structure):
         ("m_module", ctypes.c_void_p),
         ("m_weakreflist", ctypes.c_void_p),
         ("vectorcall", ctypes.c_void_p),
-    )
-
-
-_SLOTS_BEFORE_FLAGS = (
-    "getattr setattr as_async repr as_number as_sequence as_mapping"
-    " hash call str getattro setattro as_buffer"
-)
-_SLOTS_AFTER_FLAGS = (
-    "doc traverse clear richcompare weaklistoffset iter iternext methods members getset"
-    " base dict descr_get descr_set dictoffset init alloc new"
-)
-
-
-class _Type(ctypes.Structure):
-    """CPython's PyTypeObject, as far as `tp_new`."""
-
-    _fields_ = (
-        ("ob_refcnt", ctypes.c_ssize_t),
-        ("ob_type", ctypes.c_void_p),
-        ("ob_size", ctypes.c_ssize_t),
-        ("tp_name", ctypes.c_void_p),
-        ("tp_basicsize", ctypes.c_ssize_t),
-        ("tp_itemsize", ctypes.c_ssize_t),
-        ("tp_dealloc", ctypes.c_void_p),
-        ("tp_vectorcall_offset", ctypes.c_ssize_t),
-        *((f"tp_{slot}", ctypes.c_void_p) for slot in _SLOTS_BEFORE_FLAGS.split()),
-        ("tp_flags", ctypes.c_ulong),
-        *((f"tp_{slot}", ctypes.c_void_p) for slot in _SLOTS_AFTER_FLAGS.split()),
     )
 
 
@@ -154,6 +127,7 @@ def _layout_error() -> str | None:
         "tp_hash": kind.tp_hash != _Type.from_address(id(int)).tp_hash,
         "tp_base": _Type.from_address(id(bool)).tp_base == id(int),
         "tp_new": kind.tp_new is None and _Type.from_address(id(int)).tp_new is not None,
+        "tp_mro": _Type.from_address(id(int)).tp_mro == id(int.__mro__),
     }
     return next((field for field, holds in checks.items() if not holds), None)
 
@@ -263,10 +237,16 @@ def _hash_of_builtin(self: BuiltinFunctionType) -> int:
     return _real_hash(self) if kept is None else kept
 
 
+_tags_of_builtins: Final = Tags()
+
+
 def _set_hash_of_builtins(method: Callable[..., int], slot: int) -> None:
-    (namespace,) = gc.get_referents(BuiltinFunctionType.__dict__)
-    namespace["__hash__"], _Type.from_address(id(BuiltinFunctionType)).tp_hash = method, slot
-    _api.PyType_Modified(BuiltinFunctionType)
+    with _tags_of_builtins.kept([BuiltinFunctionType]):
+        (namespace,) = gc.get_referents(BuiltinFunctionType.__dict__)
+        namespace["__hash__"], _Type.from_address(id(BuiltinFunctionType)).tp_hash = method, slot
+        _api.PyType_Modified(BuiltinFunctionType)
+        if method is _real_hash:
+            _tags_of_builtins.give_back()
 
 
 def _keep_hash(function: Callable[..., Any], value: int) -> bool:
@@ -378,8 +358,8 @@ def _set_attribute(owner: type, name: str, value: object) -> None:
         _set_in_dict(owner, name, value)
         return
     head = _Type.from_address(id(owner))
-    locked = owner.__flags__ & _TP_IMMUTABLE
-    head.tp_flags &= ~_TP_IMMUTABLE
+    locked = owner.__flags__ & IMMUTABLE
+    head.tp_flags &= ~IMMUTABLE
     try:
         if value is _MISSING:
             delattr(owner, name)
@@ -443,27 +423,31 @@ class Change(Protocol):
 class Changes:
     """Swaps and settings that are applied together, all or none, and undone in reverse order."""
 
-    __slots__ = ("_applied",)
+    __slots__ = ("_applied", "_tags")
 
     def __init__(self) -> None:
         self._applied: list[Change] = []
+        self._tags = Tags()
 
     def apply(self, *changes: Change) -> None:
-        try:
-            for change in changes:
-                change.apply()
-                self._applied.append(change)
-        except BaseException:
-            self.undo()
-            raise
+        with self._tags.kept([change.owner for change in changes if type(change) is Setting]):
+            try:
+                for change in changes:
+                    change.apply()
+                    self._applied.append(change)
+            except BaseException:
+                self.undo()
+                raise
 
     def __bool__(self) -> bool:
         return bool(self._applied)
 
     def undo(self) -> None:
-        while self._applied:
-            self._applied[-1].undo()
-            self._applied.pop()
+        with self._tags.kept(()):
+            while self._applied:
+                self._applied[-1].undo()
+                self._applied.pop()
+            self._tags.give_back()
 
 
 def init_slot(owner: type) -> int | None:

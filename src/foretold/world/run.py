@@ -23,6 +23,7 @@ from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
+from foretold.kernel.threads.stacks import note_failed_main
 from foretold.tape import Tape, load
 from foretold.trace import Trace, encode
 from foretold.world.ending import (
@@ -202,7 +203,7 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
             alone=not kernel.crowded,
             error=None if discarded else _verdict(world, error),
             discarded=str(error) if discarded else "",
-            broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
+            broken_holds=_broken_holds(world),
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
             threads_left=tuple(world.threads_left),
@@ -213,6 +214,12 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
 def _notes_about(world: World) -> list[str]:
     told = dict.fromkeys(note for host in world.hosts.values() for note in host.kernel.notes)
     return [*told, *(f"a thread was left running at the end: {t}" for t in world.threads_left)]
+
+
+def _broken_holds(world: World) -> int:
+    tasks = world.home.kernel.scheduler
+    threads = (crew.pool.scheduler for crew in world.outside.crews())
+    return sum(s.broken_holds for s in (tasks, *threads) if s is not None)
 
 
 def _refuse_nesting() -> None:
@@ -281,7 +288,11 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
 
 def _call(world: World, main: Callable[[World], Any]) -> Any:
     world.home.in_plain_main = True
-    result = main(world)
+    try:
+        result = main(world)
+    except Exception as error:
+        note_failed_main(world.home.kernel.crew, error)
+        raise
     world.home.in_plain_main = False
     if inspect.isasyncgen(result) or inspect.isgenerator(result):
         raise UsageError(

@@ -4,6 +4,8 @@ baton.py    who runs: one thread hands over to the other, and only then goes to 
 strand.py   one thread of the simulated program
 crew.py     the threads of one host: which of them goes on, who waits for what
 pool.py     which scheduler decides among them, and how its choices are written down
+newborn.py  new threads may wait until all are started
+preempt.py  switches between the lines of a module
 locks.py    lock methods, conditions and queues while threads are there
 alone.py    locks of a run that has no threads
 buffers.py  files that two threads use at once

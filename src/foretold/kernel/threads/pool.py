@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.threads.newborn import PATIENCE, BeginTogether
 from foretold.tape.streams import TapeRandom
 
 if TYPE_CHECKING:
@@ -31,18 +32,17 @@ def _scheduler_for(kernel: Kernel) -> Scheduler:
         }
         recorded = tape.origin == "recorded"
         return KeyedScheduler(holds, kernel.register, kernel.callbacks, recorded=recorded)
-    strategy = "fifo"
-    generator = TapeRandom(0)
-    if tape.origin == "seeded":
-        drawn = tape.stream("threads", kernel.host)
-        strategy = kernel.strategy
-        if kernel.order == "asyncio":
-            strategy = drawn.pick(IN_STOCK_ORDER, "scheduler of the threads")
-        generator = TapeRandom(drawn.choose(1 << 32, "seed of the threads' scheduler"))
+    drawn = tape.stream("threads", kernel.host)
+    strategy = kernel.strategy if tape.origin == "seeded" else "fifo"
+    if tape.origin == "seeded" and kernel.order == "asyncio":
+        strategy = drawn.pick(IN_STOCK_ORDER, "scheduler of the threads")
     if strategy == "fifo":
         # Not a queue: who goes on enters at the front.
         return KeyedScheduler({}, kernel.register, kernel.callbacks)
-    return scheduler_named(strategy, generator)
+    generator = TapeRandom(drawn.choose(1 << 32, "seed of the threads' scheduler"))
+    scheduler = scheduler_named(strategy, generator)
+    patience = drawn.pick(PATIENCE, "picks for which new threads wait")
+    return BeginTogether(scheduler, patience) if patience else scheduler
 
 
 class StrandPool:

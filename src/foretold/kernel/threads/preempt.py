@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 GAPS = (1, 2, 6, 20)
 """Mean number of lines between two looks; one of them is drawn for each run."""
+DENSE = 50
+"""The first looks of a thread come at every line: what is short would be missed by larger gaps,
+and what is long meets its race more than once."""
 LINES = "lines"
 _ALONE = 64
 """So many lines until the next look where nobody else could run."""
@@ -63,6 +66,9 @@ class _Lines:
         self.inside: set[str] = set()
         """Files whose lines count."""
         self.outside: set[str] = set()
+        self._files: set[str] = set()
+        """Of the modules named, as far as they were imported when there were so many modules:"""
+        self._modules = 0
         self.codes: set[CodeType] = set()
         self.gap = 1
         self.gap_is_drawn = False
@@ -78,11 +84,21 @@ class _Lines:
     def _is_named(self, file: str) -> bool:
         if not self.names:
             return not is_library(file)
-        found = [module for name, module in list(sys.modules.items()) if self._has(name)]
-        return any(getattr(module, "__file__", None) == file for module in found)
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            found = [sys.modules[name] for name in list(sys.modules) if self._has(name)]
+            self._files = {getattr(module, "__file__", None) or "" for module in found}
+        return file in self._files
 
     def _has(self, module: str) -> bool:
         return any(module == name or module.startswith(f"{name}.") for name in self.names)
+
+    def forget(self) -> None:
+        """The run is over."""
+        self.inside.clear()
+        self.outside.clear()
+        self._modules = 0
+        self.gap_is_drawn = False
 
 
 _lines: Final = _Lines()
@@ -126,11 +142,16 @@ def _look(strand: Strand) -> None:
         # that spins without a lock would keep the host's loop out for ever.
         strand.lines = _ALONE
     else:
-        if strand.gaps is None:
-            name = strand.actor.name.encode("utf-8", "surrogatepass")
-            strand.gaps = TapeRandom(_lines.seed ^ zlib.crc32(name)).random
-        strand.lines = 1 + int(strand.gaps() * (2 * _lines.gap - 1))
+        strand.looks += 1
+        strand.lines = 1 if strand.looks < DENSE else _gap_of(strand)
     crew.point(strand)
+
+
+def _gap_of(strand: Strand) -> int:
+    if strand.gaps is None:
+        name = strand.actor.name.encode("utf-8", "surrogatepass")
+        strand.gaps = TapeRandom(_lines.seed ^ zlib.crc32(name)).random
+    return 1 + int(strand.gaps() * (2 * _lines.gap - 1))
 
 
 def install(crew: Crew) -> None:
@@ -202,6 +223,4 @@ def remove() -> None:
         _lines.tool = None
     elif sys.gettrace() is _trace:
         sys.settrace(None)
-    _lines.inside.clear()
-    _lines.outside.clear()
-    _lines.gap_is_drawn = False
+    _lines.forget()

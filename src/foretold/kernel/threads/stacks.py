@@ -7,17 +7,18 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from foretold.errors import ForetoldError
 from foretold.kernel import real
 from foretold.kernel.waiting import is_library, is_ours, users_place, wait_line
-from foretold.trace import Place
+from foretold.trace import Event, Place, encode
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.crew import Crew
     from foretold.kernel.threads.strand import Strand
 
 _FRAMES_MAX = 200
-_CALLS_MAIN = "_call"
-"""The function of `world/run.py` in which the program begins."""
+_CALLS_MAIN = "_run_to_its_end"
+"""The function of `world/run.py` in which the program begins, and ends."""
 owners: dict[int, tuple[Any, Strand, Place | None]] = {}
 """Who holds which lock, by the lock's id, as far as it was taken while threads were there."""
 
@@ -37,8 +38,23 @@ def frames_of(strand: Strand) -> list[Place]:
 
 
 def place_of_strand(strand: Strand) -> Place | None:
-    """The user's line at which a thread stands."""
-    return users_place(frames_of(strand))
+    """The user's line at which a thread stands. In the worker of a pool, which has none while it
+    waits for work: what it does, and not the locks beneath that."""
+    places = frames_of(strand)
+    if any(not is_library(place.file) for place in places):
+        return users_place(places)
+    works = (place for place in places if not place.function.startswith("Thread."))
+    return next(works, users_place(places))
+
+
+def note_failed_main(crew: Crew | None, error: BaseException) -> None:
+    """The program's main has failed, in its main thread: for stories alone."""
+    if crew is not None and crew.threaded and not isinstance(error, ForetoldError):
+        actor, kernel = crew.main.actor, crew.kernel
+        outcome = f"raised {encode(error)}"
+        kernel.trace.keep(
+            Event(crew.clock.ns, kernel.host, actor.name, actor.steps, "ended", outcome, None)
+        )
 
 
 def users_line() -> Place | None:

@@ -48,6 +48,7 @@ class Strand:
         "is_main",
         "last_locks",
         "lines",
+        "looks",
         "quiet",
         "ready",
         "refusals",
@@ -102,6 +103,8 @@ class Strand:
         """`threading` prepares it; the program's own code has not begun."""
         self.lines = 0
         """How many lines it may run until the next look (`preempt.py`)."""
+        self.looks = 0
+        """How often somebody else could have gone on at one of its lines."""
         self.gaps: Callable[[], float] | None = None
 
     def __repr__(self) -> str:
