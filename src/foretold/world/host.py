@@ -25,6 +25,7 @@ from foretold.kernel.threads.crew import Crew
 from foretold.kernel.threads.strand import IDLE, NEVER_NS
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
+from foretold.world.disk.databases import Databases
 from foretold.world.disk.disk import Disk
 from foretold.world.ending import GRACE_S, Ending, begin_ending, check_grace, one_has_ended
 from foretold.world.environment import Environment
@@ -475,12 +476,17 @@ class Host:
     def answer(self, call: str) -> Callable[..., Any] | None:
         if call == "files":
             return self._files
+        if call == "sqlite":
+            return self._databases
         if self._answers is None:  # a short run asks for nothing but whether there is a disk
             self._answers = answers_of(self) | start.answers_for(lambda: self.crew)
         return self._answers.get(call)
 
     def _files(self, *call: Any) -> Any:
         return self.disk.call(*call)  # no disk is made before the first call
+
+    def _databases(self) -> Databases:
+        return self.disk.process.databases
 
     def escaped(self, call: str, why: str, instead: str) -> NoReturn:
         error = EscapedWorld(f"{call} would leave the simulated world.\n{why}\nInstead: {instead}")
