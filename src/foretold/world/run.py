@@ -21,6 +21,7 @@ from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
+from foretold.kernel.sqlite.turns import left_open
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
 from foretold.tape import Tape, load
@@ -235,11 +236,12 @@ def _inside(world: World) -> Iterator[None]:
             world.sealed = True
             world.trace.seal()
             try:
-                end_threads(world.outside.crews())
-                end_strands(world.dead_threads)
-                for finish in world.at_end:
-                    finish()
-                _take_down(world)
+                with left_open():
+                    end_threads(world.outside.crews())
+                    end_strands(world.dead_threads)
+                    for finish in world.at_end:
+                        finish()
+                    _take_down(world)
             finally:
                 asyncio.set_event_loop_policy(former_policy)
                 leave()
