@@ -22,6 +22,7 @@ from foretold.kernel.file_patches import RealPath
 from foretold.kernel.sqlite.abi import ACCESS_EXISTS, SHM_LOCKS, Lock, Open
 from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import Directory, File
+from foretold.world.disk.process import FSYNC_STEPS
 
 if TYPE_CHECKING:
     from foretold.world.disk.calls import Calls
@@ -80,6 +81,7 @@ class Databases:
     def delete(self, path: str, *, sync_directory: bool) -> None:
         """`xDelete`."""
         self.check_alive()
+        self.calls.host.give_way()
         self.calls.unlink(path)
         if sync_directory:
             self.sync_directory_of(path)
@@ -121,6 +123,7 @@ class Databases:
         fd = self.calls.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
         assert isinstance(fd, int), "a directory is never given as a real one"
         try:
+            self.calls.host.give_way(FSYNC_STEPS)
             self.calls.fsync(fd)
         finally:
             self.calls.close(fd)
@@ -189,6 +192,12 @@ class DatabaseFile:
             raise failure(errno.EIO)
         return self._calls
 
+    def _before_change(self, steps: int = 0) -> Calls:
+        """A crash may come before each change of the disk. SQLite waits for a sync, and lets go of
+        Python's lock meanwhile; writes and truncations only fill the kernel's cache."""
+        self._alive().host.give_way(steps)
+        return self._alive()
+
     def close(self) -> None:
         """`xClose`."""
         self.unlock(Lock.NONE)
@@ -207,18 +216,18 @@ class DatabaseFile:
 
     def write(self, data: bytes, offset: int) -> None:
         """`xWrite`. What a short write leaves is written on, until nothing more goes."""
-        calls = self._alive()
+        calls = self._before_change()
         done = 0
         while done < len(data):
             done += calls.pwrite(self.fd, data[done:] if done else data, offset + done)
 
     def truncate(self, size: int) -> None:
         """`xTruncate`."""
-        self._alive().ftruncate(self.fd, size)
+        self._before_change().ftruncate(self.fd, size)
 
     def sync(self) -> None:
         """`xSync`; the first of a new journal makes its name durable as well."""
-        self._alive().fsync(self.fd)
+        self._before_change(FSYNC_STEPS).fsync(self.fd)
         if self._sync_name and self.path is not None:
             self._sync_name = False
             try:
