@@ -440,16 +440,16 @@ class Host:
 
     def give_way(self, steps: int = 0) -> None:
         """The calling thread is about to change its disk. What lies earlier elsewhere happens first,
-        the death of this host perhaps: so it may come between any two changes. If the call blocks,
-        for so many steps' time, other threads of this host may go on meanwhile."""
+        the death of this host perhaps: so it may come between any two changes. If the call takes so
+        many steps' time, the tape may let another thread of this host go on meanwhile."""
         strand, crew = strand_of(get_ident()), self.kernel.crew
         if strand is None or crew is not strand.crew or strand.quiet or crew.baton.closing:
             return
         until_ns = crew.clock.ns + steps * crew.clock.step_ns
-        others = steps and (crew.pool.rivals or (crew.threaded and crew.main_has_work()))
-        away = strand is not crew.baton.driver and self.world.outside.is_due(self, until_ns)
-        if others or away:
+        if self is not self.world.home and self.world.outside.is_due(self, until_ns):
             crew.block(strand, "the disk", deadline_ns=until_ns + 1)
+        elif steps:
+            crew.point(strand)
 
     # The Computer that the patched standard library asks
 
