@@ -97,5 +97,6 @@ def test_every_library_is_here() -> None:
         "nats",
         "postgres",
         "redis",
+        "sqlite",
         "websockets",
     }

@@ -21,7 +21,6 @@ from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.session import session
-from foretold.kernel.sqlite.turns import left_open
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
 from foretold.tape import Tape, load
@@ -236,7 +235,7 @@ def _inside(world: World) -> Iterator[None]:
             world.sealed = True
             world.trace.seal()
             try:
-                with left_open():
+                with _left_open(world):
                     end_threads(world.outside.crews())
                     end_strands(world.dead_threads)
                     for finish in world.at_end:
@@ -245,6 +244,17 @@ def _inside(world: World) -> Iterator[None]:
             finally:
                 asyncio.set_event_loop_policy(former_policy)
                 leave()
+
+
+@contextlib.contextmanager
+def _left_open(world: World) -> Iterator[None]:
+    """That a killed process has closed nothing is no mistake of the program."""
+    if not world.graves:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
 
 
 def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, BaseException | None]:

@@ -12,10 +12,8 @@ that is over. To use it raises `EscapedWorld`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
-import warnings
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -141,18 +139,6 @@ def changes(module: Any, *, reachable: bool) -> Iterator[Change]:
             if original is not None:  # else: this Python, or its SQLite, has no such method
                 _originals[f"{kind.__name__}.{name}"] = original
                 yield Setting(kind, name, _in_turn(name, original, of_cursor=of_cursor))
-
-
-@contextlib.contextmanager
-def left_open() -> Iterator[None]:
-    """The run is being taken down: that a killed process has closed nothing is no mistake of the
-    program. (Python 3.13 warns of each connection that is collected while it is open.)"""
-    if not _opened:
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "unclosed database", ResourceWarning)
-        yield
 
 
 def begin_run() -> None:
