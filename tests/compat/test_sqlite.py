@@ -34,6 +34,9 @@ class Account(Base):
     since: orm.Mapped[str] = orm.mapped_column(server_default=sqlalchemy.func.current_timestamp())
 
 
+orm.configure_mappers()  # under a lock at the first use otherwise, in the first run alone
+
+
 def accounts() -> list[Account]:
     """What each scenario begins with."""
     return [Account(id=n, owner=owner, balance=100) for n, owner in enumerate(("ada", "grace"))]
@@ -163,9 +166,7 @@ async def recovery(world: foretold.World) -> None:
     assert set(confirmed) <= set(await host.restart(look))
 
 
-@for_each(
-    aiosqlite_tasks, aiosqlite_gives_up, sqlalchemy_async, sqlalchemy_in_threads, recovery
-)
+@for_each(aiosqlite_tasks, aiosqlite_gives_up, sqlalchemy_async, sqlalchemy_in_threads, recovery)
 def test_sqlite(main) -> None:
     """What each scenario says holds on every tape."""
     check(main)

@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 
 def new(path: str = PATH, mode: str = "DELETE", **how: Any) -> sqlite3.Connection:
     """A connection to a database that has one table."""
-    db = sqlite3.connect(path, **how)
+    db: sqlite3.Connection = sqlite3.connect(path, **how)
     db.execute(f"PRAGMA journal_mode={mode}")
     db.execute("CREATE TABLE IF NOT EXISTS t (x)")
     db.commit()
@@ -107,7 +107,9 @@ def test_relative_paths_links_and_missing_directories() -> None:
     foretold.run(main)
 
 
-def test_a_database_of_the_program_itself_is_copied_when_written(tmp_path: Path, monkeypatch) -> None:
+def test_a_database_of_the_program_itself_is_copied_when_written(
+    tmp_path: Path, monkeypatch
+) -> None:
     """A database that lies beside the sources is read, and written to a copy of this run."""
     monkeypatch.chdir(tmp_path)
     new("seed.db").close()
@@ -358,7 +360,11 @@ def test_a_full_disk_is_sqlites_own_error() -> None:
 
 @pytest.mark.parametrize(
     ("failing", "statement"),
-    [("read", "SELECT * FROM t"), ("write", "INSERT INTO t VALUES (1)"), ("fsync", "DELETE FROM t")],
+    [
+        ("read", "SELECT * FROM t"),
+        ("write", "INSERT INTO t VALUES (1)"),
+        ("fsync", "DELETE FROM t"),
+    ],
 )
 def test_a_failing_disk_is_sqlites_own_error(failing: str, statement: str) -> None:
     """EIO becomes SQLITE_IOERR, and the database is whole when the disk is."""
@@ -369,7 +375,7 @@ def test_a_failing_disk_is_sqlites_own_error(failing: str, statement: str) -> No
         db.close()
         db = sqlite3.connect(PATH, isolation_level=None)
         world.home.disk.trouble.failing = frozenset({failing})
-        with pytest.raises(sqlite3.OperationalError, match="disk I/O error|unable to open"):
+        with pytest.raises(sqlite3.OperationalError, match=r"disk I/O error|unable to open"):
             db.execute(statement)
         world.home.disk.trouble.failing = frozenset()
         found = rows(db)

@@ -439,9 +439,9 @@ class Host:
             self.world.outside.happen_until(self.kernel.clock.ns)
 
     def give_way(self, steps: int = 0) -> None:
-        """The calling thread is about to change its disk. What lies earlier elsewhere happens first,
-        the death of this host perhaps: so it may come between any two changes. If the call takes so
-        many steps' time, the tape may let another thread of this host go on meanwhile."""
+        """The calling thread is about to change its disk. What lies earlier elsewhere happens
+        first, the death of this host perhaps: so it may come between any two changes. If the call
+        takes so many steps' time, the tape may let another thread of this host go on meanwhile."""
         strand, crew = strand_of(get_ident()), self.kernel.crew
         if strand is None or crew is not strand.crew or strand.quiet or crew.baton.closing:
             return
@@ -466,7 +466,7 @@ class Host:
     def sleep_ns(self, ns: int) -> None:
         strand = strand_of(get_ident())
         crew = None if strand is None else strand.crew
-        # On another host than the test's own the rest of the world goes on meanwhile, and may kill it.
+        # On another host than the test's own the world goes on meanwhile, and may kill it.
         if crew is not None and (strand is not crew.baton.driver or crew.living()):
             assert strand is not None, "it has a crew"
             crew.block(strand, "the end of time.sleep", deadline_ns=crew.clock.ns + ns)

@@ -1,8 +1,8 @@
 """The copies of SQLite that this process has loaded, and where their file layer is.
 
 `sqlite3` and `apsw` each bring their own copy. Of both we need two things: the address of their
-default VFS, from which the others can be reached, and a way to make their random numbers begin anew.
-For `sqlite3` its C module leads to the library (`sqlite3_vfs_find`); where a Python hides the
+default VFS, from which the others can be reached, and a way to make their random numbers begin
+anew. For `sqlite3` its C module leads to the library (`sqlite3_vfs_find`); where a Python hides the
 symbols, the first word of an open connection's structure leads there. `apsw` has a call for it.
 """
 

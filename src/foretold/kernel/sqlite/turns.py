@@ -3,8 +3,8 @@
 SQLite locks a connection while it works on it, in C, where nobody sees it. A thread that waits for
 another connection's transaction inside of that (SQLite sleeps, and so others go on) would keep a
 third one, that wants the same connection, waiting in real time, for ever. So whoever calls a method
-of a connection that is at work waits for it here, in virtual time. Before each call the tape may let
-another thread go on, as it may before a lock: statements of several threads are interleaved.
+of a connection that is at work waits for it here, in virtual time. Before each call the tape may
+let another thread go on, as it may before a lock: statements of several threads are interleaved.
 
 A connection to a file that was opened before the run works on the real disk, or on that of a run
 that is over. To use it raises `EscapedWorld`.
@@ -41,7 +41,9 @@ _HIDDEN_WHY: Final = (
     "this Python hides the SQLite that it was built with: its files cannot be led to the"
     " simulated disk"
 )
-_HIDDEN_INSTEAD: Final = 'sqlite3.connect(":memory:"), or a Python whose sqlite3 is a shared library'
+_HIDDEN_INSTEAD: Final = (
+    'sqlite3.connect(":memory:"), or a Python whose sqlite3 is a shared library'
+)
 
 _opened: Final[set[int]] = set()
 """Connections that may be used in this run, by id."""
