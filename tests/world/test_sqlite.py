@@ -429,6 +429,23 @@ def test_a_connection_from_before_the_run_is_refused(tmp_path: Path) -> None:
         memory.close()
 
 
+def test_a_connection_of_apsw_from_before_the_run_is_refused(tmp_path: Path) -> None:
+    """It is noticed when SQLite looks for the journal of a database that is not there; one that
+    was deleted in the run is no such case."""
+    real = apsw.Connection(str(tmp_path / "real.db"))
+    real.execute("CREATE TABLE t (x)")
+    with pytest.raises(EscapedWorld, match="opened before the run"):
+        foretold.run(lambda: real.execute("SELECT * FROM t").fetchall())
+    real.close()
+
+    def deletes() -> None:
+        with contextlib.closing(new()) as db:
+            os.unlink(PATH)
+            assert rows(db) == []
+
+    foretold.run(deletes)
+
+
 def test_a_connection_of_an_earlier_run_is_refused() -> None:
     """A pool that lives in a module keeps it: the error says what to do. Closing it is fine."""
     kept: list[sqlite3.Connection] = []

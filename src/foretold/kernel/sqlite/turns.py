@@ -32,8 +32,8 @@ _OF_CURSOR: Final = "execute executemany executescript fetchone fetchmany fetcha
 _UNCHECKED: Final = frozenset({"close"})
 """Whoever closes what is not of this run does no harm."""
 _IN_MEMORY: Final = ("", ":memory:")
-_REAL_WHY: Final = "its file is on the real disk, or on that of an earlier run"
-_REAL_INSTEAD: Final = (
+REAL_WHY: Final = "its file is on the real disk, or on that of an earlier run"
+REAL_INSTEAD: Final = (
     "open it inside the run; a pool that lives in a module: engine.dispose() at the end of each"
     ' run, or isolation="fork"'
 )
@@ -103,7 +103,7 @@ def _check_origin(connection: Any, computer: Computer) -> None:
     path = next((path for _, _, path in rows if path), None)
     if path is not None:
         call = f"a connection to {path!r} that was opened before the run"
-        computer.escaped(call, _REAL_WHY, _REAL_INSTEAD)
+        computer.escaped(call, REAL_WHY, REAL_INSTEAD)
     _opened.add(id(connection))
 
 

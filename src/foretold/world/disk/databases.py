@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from foretold.kernel.file_patches import RealPath
 from foretold.kernel.sqlite.abi import ACCESS_EXISTS, SHM_LOCKS, Lock, Open
+from foretold.kernel.sqlite.turns import REAL_INSTEAD, REAL_WHY
 from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import Directory, File
 from foretold.world.disk.process import FSYNC_STEPS
@@ -92,6 +93,7 @@ class Databases:
         try:
             node = self.calls.node_at(path, None)
         except OSError:
+            self._check_journal(path)
             return False
         return what != ACCESS_EXISTS or not stat.S_ISREG(node.mode) or node.stat().st_size > 0
 
@@ -127,6 +129,16 @@ class Databases:
             self.calls.fsync(fd)
         finally:
             self.calls.close(fd)
+
+    def _check_journal(self, path: str) -> None:
+        """SQLite looks for a journal, and its database is neither here nor open: it is a real one,
+        of a connection from before the run."""
+        base, dash, kind = path.rpartition("-")
+        if not dash or kind not in ("journal", "wal") or self._is_there(base):
+            return
+        if not any(each.path == base for shared in self._shared.values() for each in shared.files):
+            call = f"a connection to {base!r} that was opened before the run"
+            self.calls.host.escaped(call, REAL_WHY, REAL_INSTEAD)
 
     def _is_there(self, path: str) -> bool:
         try:
