@@ -229,6 +229,7 @@ def test_a_dead_connection_that_is_collected_later_harms_nobody() -> None:
         kept[0].close()
         assert host.disk.tree() == before
         host.kill()
+        kept[1].close()
 
     foretold.run(main)
 

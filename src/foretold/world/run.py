@@ -396,6 +396,8 @@ def _take_down(world: World) -> None:
         if not ended:
             gc.collect()  # what is garbage by now was not the dead's, and ends as it always does
         _bury_for_good(world)
+        _close_loops(world.living_loops())  # a `__del__` of theirs may have asked for one,
+        gc.collect()  # and brought its owner back to life once more
 
 
 def _close_loops(loops: Iterable[HostLoop]) -> None:
