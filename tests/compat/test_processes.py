@@ -100,5 +100,6 @@ def test_every_library_is_here() -> None:
         "redis",
         "requests",
         "threads_fastapi",
+        "sqlite",
         "websockets",
     }

@@ -10,8 +10,8 @@ computer with a disk of its own answers for files before they come here: file_pa
 
 Not stopped: reading what belongs to the program as it stands on disk (modules, sources for
 tracebacks, time zones, certificates); descriptors opened before the run, so that logging and
-captured output go on; `stat`; sqlite3 and other C libraries that open files by themselves. And
-nothing is stopped in threads that are not of the run.
+captured output go on; `stat`; C libraries that open files by themselves (sqlite3 is led to the
+simulated disk). And nothing is stopped in threads that are not of the run.
 
 Why not `sys.addaudithook`, which was made for this? A hook can never be taken out again, and from
 then on each `id()`, `sys._getframe()` and `function.__code__` of the process calls it: 30 ns become

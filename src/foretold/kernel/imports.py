@@ -26,6 +26,14 @@ _bootstrap: Final[Any] = import_system
 _find_and_load: Final[Callable[..., Any]] = _bootstrap._find_and_load
 
 
+def nothing() -> None:
+    """There is nobody to tell."""
+
+
+after_import: Callable[[], object] = nothing
+"""Called when modules were imported in a run: what they brought along may want patches."""
+
+
 def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
     ident = get_ident()
     computer = running.get(ident)
@@ -44,6 +52,7 @@ def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
         running[ident] = computer
         if outermost:
             generators.adopt_imported(born)
+            after_import()
 
 
 # Python leaves the frames of its import system out of tracebacks; this one belongs to it.

@@ -42,6 +42,7 @@ from foretold.kernel import (
     numpy_generators,
 )
 from foretold.kernel.computer import Computer, running
+from foretold.kernel.sqlite import adopt as sqlite
 from foretold.kernel.swap import Changes, Swap
 from foretold.kernel.threads import alone, locks, start
 from foretold.kernel.tls_patches import TlsRandom
@@ -70,6 +71,7 @@ class Patches:
             self._changes.apply(*file_patches.ALL_CHANGES)
             try:
                 self._adopt_ssl()
+                self._adopt_sqlite()
                 hashes.install()
             except BaseException:
                 self._undo()
@@ -90,6 +92,7 @@ class Patches:
     def _undo(self) -> None:
         self._changes.undo()
         self._ssl_done = self._ssl_sockets_done = False
+        sqlite.forget()
         locks.forget_bound_methods()
 
     def _adopt_ssl(self) -> None:
@@ -99,6 +102,9 @@ class Patches:
         if not self._ssl_sockets_done and hasattr(sys.modules.get("ssl"), "SSLSocket"):
             self._changes.apply(*asking.tls_changes())
             self._ssl_sockets_done = True
+
+    def _adopt_sqlite(self) -> None:
+        self._changes.apply(*sqlite.new_changes())
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -166,6 +172,7 @@ class Patches:
                 " use the world that is there (foretold.current_world())"
             )
         self._adopt_ssl()
+        self._adopt_sqlite()
         hashes.begin_run()
         entropy_patches.begin_run(computer)
         counters.begin_run()
@@ -173,6 +180,8 @@ class Patches:
         start.begin_run()
         file_patches.begin_run(computer)
         environment_patches.begin_run()
+        sqlite.begin_run()
+        imports.after_import = self._adopt_sqlite
         self._computer = running[get_ident()] = computer
 
     def deactivate(self) -> None:
@@ -180,6 +189,8 @@ class Patches:
         if self._computer is not None:
             self._computer = None
             running.clear()
+            imports.after_import = imports.nothing
+            sqlite.end_run()
             environment_patches.end_run()
             file_patches.end_run()
             start.end_run()

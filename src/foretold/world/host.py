@@ -25,6 +25,7 @@ from foretold.kernel.threads.crew import Crew
 from foretold.kernel.threads.strand import BLOCKED, IDLE, NEVER_NS, READY, Strand
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
+from foretold.world.disk.databases import Databases
 from foretold.world.disk.disk import Disk
 from foretold.world.ending import GRACE_S, Ending, begin_ending, check_grace, one_has_ended
 from foretold.world.environment import Environment
@@ -453,6 +454,19 @@ class Host:
         elif self is self.world.outside.driver:
             self.world.outside.happen_until(self.kernel.clock.ns)
 
+    def give_way(self, steps: int = 0) -> None:
+        """The calling thread is about to change its disk. What lies earlier elsewhere happens
+        first, the death of this host perhaps: so it may come between any two changes. If the call
+        takes so many steps' time, the tape may let another thread of this host go on meanwhile."""
+        strand, crew = strand_of(get_ident()), self.kernel.crew
+        if strand is None or crew is not strand.crew or strand.quiet or crew.baton.closing:
+            return
+        until_ns = crew.clock.ns + steps * crew.clock.step_ns
+        if self is not self.world.home and self.world.outside.is_due(self, until_ns):
+            crew.block(strand, "the disk", deadline_ns=until_ns + 1)
+        elif steps:
+            crew.point(strand)
+
     # The Computer that the patched standard library asks
 
     def wall_ns(self) -> int:
@@ -491,12 +505,17 @@ class Host:
     def answer(self, call: str) -> Callable[..., Any] | None:
         if call == "files":
             return self._files
+        if call == "sqlite":
+            return self._databases
         if self._answers is None:  # a short run asks for nothing but whether there is a disk
             self._answers = answers_of(self) | start.answers_for(lambda: self.crew)
         return self._answers.get(call)
 
     def _files(self, *call: Any) -> Any:
         return self.disk.call(*call)  # no disk is made before the first call
+
+    def _databases(self) -> Databases:
+        return self.disk.process.databases
 
     def escaped(self, call: str, why: str, instead: str) -> NoReturn:
         error = EscapedWorld(f"{call} would leave the simulated world.\n{why}\nInstead: {instead}")

@@ -132,6 +132,22 @@ class Outside:
         kernel.jump_to(max(kernel.clock.ns, self._now_ns))
         return True
 
+    def is_due(self, host: Host, now_ns: int) -> bool:
+        """Whether something lies before this instant, on the wire or on another host than `host`,
+        which is not the one that drives."""
+        wire_ns = self.wire.next_ns()
+        if wire_ns is not None and wire_ns <= now_ns:
+            return True
+        if any(other is not host and other.next_ns() <= now_ns for other in self.others):
+            return True
+        driver = self.driver
+        crew = driver.kernel.crew
+        ready = any(loop._ready for loop in driver.loops) or (crew is not None and crew.can_go_on())
+        if ready and driver.kernel.clock.ns <= now_ns:
+            return True
+        alarms = [loop.next_alarm_ns() for loop in driver.loops if not loop.is_closed()]
+        return any(alarm_ns is not None and alarm_ns <= now_ns for alarm_ns in alarms)
+
     def tasks(self) -> list[asyncio.Task[Any]]:
         """All tasks of the world that are not done."""
         return tasks_of([self.driver, *self.others])

@@ -160,6 +160,7 @@ class World:
         for loop in self.graves:
             loop.forget()
         self.graves.clear()
+        self.dead_threads.clear()
         for host in self.hosts.values():
             host.buried.clear()
 

@@ -20,6 +20,7 @@ import functools
 import gc
 import importlib
 import queue
+import sys
 import threading
 from _thread import get_ident
 from collections.abc import Callable
@@ -327,6 +328,7 @@ _changes: Final = Changes()
 def install() -> None:
     """There are threads: from here on, the locks of the process know of them."""
     if not _changes:
+        _forget_levels_of_loggers()
         _changes.apply(
             *(
                 Setting(kind, name, method)
@@ -338,6 +340,14 @@ def install() -> None:
             Setting(_manager, "__exit__", _end_import),
             *_swaps_of_bound_methods(),
         )
+
+
+def _forget_levels_of_loggers() -> None:
+    """A logger asks once whether it is enabled for a level, under a lock, and remembers the answer:
+    the first run in a process would take locks that the next ones do not."""
+    logging: Any = sys.modules.get("logging")
+    if logging is not None:
+        logging.root.manager._clear_cache()
 
 
 def remove() -> None:

@@ -139,6 +139,7 @@ def _finish(strand: Strand) -> None:
             locks.release_for_others(lock)
         vars(threading).get("_shutdown_locks", set()).discard(lock)
     strand.state = ENDED
+    strand.ready = strand.waits_for = None  # it keeps nothing of the program alive
     ident = get_ident()
     if strand.is_main:
         vars(threading)["_active"].pop(ident, None)

@@ -11,5 +11,6 @@ lower       the program's own files, read from the real disk
 process     the file side of one process: descriptors, working directory, umask
 calls       what `os`, `io` and `fcntl` ask inside a run
 fileio      the raw file below Python's own buffers
+databases   what SQLite's file layer does, on these files
 disk        `host.disk`: what a test sees and sets
 """

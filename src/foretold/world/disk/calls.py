@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import mmap
 import os
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from foretold.kernel import fence
 from foretold.kernel.file_patches import RealPath
+from foretold.world.disk.databases import Databases
 from foretold.world.disk.errors import failure
 from foretold.world.disk.filecalls import FileCalls
 from foretold.world.disk.fileio import DiskFile
@@ -23,6 +25,11 @@ _MODES: Final = frozenset("axrwb+t")
 
 class Calls(NameCalls, FileCalls):
     """The calls of one process."""
+
+    @functools.cached_property
+    def databases(self) -> Databases:
+        """What SQLite asks for."""
+        return Databases(self)
 
     def io_open(
         self,

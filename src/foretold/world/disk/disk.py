@@ -154,11 +154,16 @@ class Disk:
 
     # --- for the host ----------------------------------------------------------------------------
 
-    def call(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
-        """A call of the process that runs on the host now."""
+    @property
+    def process(self) -> Calls:
+        """The file side of the process that runs on the host now."""
         if self._process is None:
             self._process = Calls(self.host, self.fs, self.real)
-        return self._process.call(name, args, names)
+        return self._process
+
+    def call(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
+        """A call of the process that runs on the host now."""
+        return self.process.call(name, args, names)
 
     def end_process(self) -> None:
         """The process is gone: its files are closed, its buffers are lost. The disk stays."""
