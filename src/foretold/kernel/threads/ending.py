@@ -53,8 +53,9 @@ def _send_idle_workers_home(crew: Crew) -> None:
     queues = {id(thread): queue for thread, queue in module._threads_queues.items()}
     for strand in crew.living():
         queue = queues.get(id(strand.thread))
-        if queue is not None:
-            executor = strand.thread._args[0]()
+        given = getattr(strand.thread, "_args", None)  # gone when its work is done
+        if queue is not None and given:
+            executor = given[0]()
             if executor is not None:
                 executor._shutdown = True
             queue.put(None)

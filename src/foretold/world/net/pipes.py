@@ -10,10 +10,12 @@ import io
 import os
 import select
 import stat
+from _thread import get_ident
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from foretold.kernel.computer import computer_of
 from foretold.world.net.descriptors import FIRST, OpenFile, refuse_real
 from foretold.world.net.tcp import os_error
 
@@ -110,6 +112,7 @@ class DescriptorFile(io.RawIOBase):
 
     def __init__(self, fd: int, mode: str, closefd: bool) -> None:
         self._fd, self._closefd = fd, closefd
+        self._computer = computer_of(get_ident())
         self._reads, self._writes = "r" in mode or "+" in mode, "r" not in mode or "+" in mode
         self.mode, self.name = "rb" if self._reads else "wb", fd
 
@@ -141,7 +144,8 @@ class DescriptorFile(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             super().close()
-            if self._closefd:
+            # Collected after its run, it may not close what has the same number elsewhere.
+            if self._closefd and computer_of(get_ident()) is self._computer:
                 os.close(self._fd)
 
 
