@@ -26,7 +26,7 @@ import pytest
 
 import foretold
 from foretold.errors import EscapedWorld
-from foretold.kernel.sqlite import library, turns, vfs
+from foretold.kernel.sqlite import adopt, library, turns, vfs
 from foretold.kernel.sqlite.abi import VFS_CALLS
 from tests.helpers import PLANS, run_of
 
@@ -538,7 +538,7 @@ def test_the_library_is_found_without_its_symbols() -> None:
 
 def test_what_cannot_be_reached_is_refused(monkeypatch) -> None:
     """A file of an SQLite that we do not reach raises; memory goes on. Never the real disk."""
-    monkeypatch.setattr("foretold.kernel.sqlite.adopt._libraries", {"_sqlite3": None})
+    monkeypatch.setattr(adopt, "_known", {"_sqlite3": adopt.copy_of("_sqlite3", None)})
     foretold.run(lambda: new(":memory:").close())
     with pytest.raises(EscapedWorld, match="hides the SQLite"):
         foretold.run(new)

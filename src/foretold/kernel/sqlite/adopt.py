@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from foretold.kernel.sqlite import turns, vfs
 from foretold.kernel.sqlite.library import MODULES, Library, find_library
 from foretold.kernel.swap import Change
 
-_adopted: Final[dict[str, Library | None]] = {}
-_libraries: Final[dict[str, Library | None]] = {}
-"""Looked for once in the life of the process."""
+
+class Copy(NamedTuple):
+    """A copy of SQLite, and what leads it to us. None if it can't be reached."""
+
+    library: Library | None
+    changes: tuple[Change, ...]
+
+
+_known: Final[dict[str, Copy]] = {}
+"""By module. Looked for once in the life of the process: a short run would pay for it each time."""
+_adopted: Final[dict[str, Copy]] = {}
 
 
 def new_changes() -> Iterator[Change]:
     """For the modules that were imported since the last time: what leads their SQLite to us."""
     for name in MODULES:
-        if name in sys.modules and name not in _adopted:
-            module = sys.modules[name]
-            if not hasattr(module, "Connection"):
-                continue  # in the middle of its import
-            if name not in _libraries:
-                _libraries[name] = find_library(name)
-            library = _adopted[name] = _libraries[name]
-            if library is not None:
-                yield vfs.VfsChange(library)
-                _begin_anew(library)
-            if name == "_sqlite3":
-                yield from turns.changes(module, reachable=library is not None)
+        if name in _adopted or not hasattr(sys.modules.get(name), "Connection"):
+            continue  # done, not there, or in the middle of its import
+        if name not in _known:
+            _known[name] = copy_of(name, find_library(name))
+        copy = _adopted[name] = _known[name]
+        yield from copy.changes
+        _begin_anew(copy)
+
+
+def copy_of(name: str, library: Library | None) -> Copy:
+    """What is to be changed for a module's copy of SQLite."""
+    of_vfs = () if library is None else (vfs.VfsChange(library),)
+    reachable = library is not None
+    of_turns = turns.changes(sys.modules[name], reachable=reachable) if name == "_sqlite3" else ()
+    return Copy(library, (*of_vfs, *of_turns))
 
 
 def forget() -> None:
@@ -37,19 +48,18 @@ def forget() -> None:
     _adopted.clear()
 
 
-def _begin_anew(library: Library) -> None:
+def _begin_anew(copy: Copy) -> None:
     """SQLite seeds its generator once in the life of a process: here, once in a run, from the
     tape; and from the system again when the run is over."""
-    if library.reset is not None:
-        library.reset()
+    if copy.library is not None and copy.library.reset is not None:
+        copy.library.reset()
 
 
 def begin_run() -> None:
     """Nothing is left of earlier runs."""
     turns.begin_run()
-    for library in _adopted.values():
-        if library is not None:
-            _begin_anew(library)
+    for copy in _adopted.values():
+        _begin_anew(copy)
 
 
 def end_run() -> None:

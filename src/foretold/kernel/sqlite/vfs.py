@@ -396,6 +396,7 @@ def _function_for(name: str) -> Callable[..., Any]:
 # As long as the process lives: SQLite may call them whenever a connection is still there.
 _OF_VFS: Final = {name: kind(_function_for(name)) for name, kind in VFS_CALLS.items()}
 _OF_FILES: Final = {name: kind(_function_for(name)) for name, kind in FILE_CALLS.items()}
+_ADDRESSES: Final = {name: address_of(call) for name, call in _OF_VFS.items()}
 _METHODS: Final = Methods(2, **{name: address_of(call) for name, call in _OF_FILES.items()})
 _METHODS_ADDRESS: Final = ctypes.addressof(_METHODS)
 
@@ -406,17 +407,22 @@ class VfsChange:
     def __init__(self, library: Library) -> None:
         self.library = library
         self._before: list[tuple[Vfs, dict[str, int | None]]] = []
+        self._seen: dict[int, dict[str, int]] = {}
+        """What each table had when we last changed it: to make functions of addresses is slow."""
 
     def apply(self) -> None:
         for vfs in self.library.structures:
             before = {name: getattr(vfs, name) for name in VFS_CALLS}
             self._before.append((vfs, before))
-            _originals[ctypes.addressof(vfs)] = {
-                name: VFS_CALLS[name](address) for name, address in before.items() if address
-            }
-            for name, address in before.items():
-                if address:  # newer versions have no xCurrentTime
-                    setattr(vfs, name, address_of(_OF_VFS[name]))
+            # Newer versions have no xCurrentTime.
+            there = {name: address for name, address in before.items() if address}
+            if self._seen.get(ctypes.addressof(vfs)) != there:
+                self._seen[ctypes.addressof(vfs)] = there
+                _originals[ctypes.addressof(vfs)] = {
+                    name: VFS_CALLS[name](address) for name, address in there.items()
+                }
+            for name in there:
+                setattr(vfs, name, _ADDRESSES[name])
 
     def undo(self) -> None:
         """`_originals` stay: somebody may be in the middle of a call."""
