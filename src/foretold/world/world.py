@@ -32,6 +32,7 @@ from foretold.world.net.dns import Dns, check_host_name
 from foretold.world.net.network import Network
 from foretold.world.net.wire import Wire
 from foretold.world.outside import Outside
+from foretold.world.services import maker_of
 from foretold.world.settings import Settings
 
 DEFAULT_HOST = "main"
@@ -60,6 +61,8 @@ class World:
         """The run is over; what still unwinds has no effect any more."""
         self.shared: dict[Any, Any] = {}
         """What draws of one run have in common (`st.shared()`)."""
+        self.services: dict[str, list[Any]] = {}
+        """The services that this run has started, by sort."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self.ending = False
@@ -128,6 +131,11 @@ class World:
         if environment is not None:
             found.environment.give(environment)
         return found
+
+    async def postgres(self, schema: Any = None, **settings: Any) -> Any:
+        """A real PostgreSQL server at host `postgres`, with this schema in it; its `dsn` says where
+        programs find it. See docs/postgres.md for the settings."""
+        return await maker_of("postgres")(self, schema, **settings)
 
     @property
     def acting_host(self) -> Host:
