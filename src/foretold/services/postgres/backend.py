@@ -175,10 +175,6 @@ class Backend:
             self.stopped = False
             self._signal(signal.SIGCONT)
 
-    def alarm(self) -> None:
-        """A timer that the server has set is due."""
-        self._signal(signal.SIGALRM)
-
     def cancel(self) -> None:
         """Cancel the statement, as a request to cancel would."""
         self._signal(signal.SIGINT)
@@ -212,9 +208,12 @@ class Answer:
     """What the server will say to a group: called with each message, it tells whether that is the
     last one. It may be interrupted and go on."""
 
-    def __init__(self, backend: Backend, group: Group) -> None:
+    def __init__(self, backend: Backend, group: Group, *, silent: bool = False) -> None:
         self._backend = backend
-        self._is_counted = group.last == FLUSH
+        self._is_counted = silent or group.last == FLUSH
+        if silent:
+            self._left = 0
+            return
         self._left = group.expected() if self._is_counted and not backend.skipping else 0
 
     @property

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from foretold.services.postgres.protocol import (
-    COPY_DATA,
     COPY_DONE,
     COPY_FAIL,
     FLUSH,
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from foretold.world.net.tcp import TcpEnd
 
 RECEIVE_BYTES = 1 << 20
-_ENDS = {QUERY, SYNC, FLUSH, FUNCTION_CALL, TERMINATE}
-SIMPLE, EXTENDED = "simple", "extended"
+_ENDS = {QUERY, SYNC, FLUSH, FUNCTION_CALL, COPY_DONE, COPY_FAIL, TERMINATE}
 
 
 class Client:
@@ -43,8 +41,6 @@ class Client:
         self.on_group: Callable[[Group], object] | None = None
         """Set when the session has begun; until then the connection is being opened."""
         self.on_gone: Callable[[], object] | None = None
-        self.copying: str | None = None
-        """Whether the server waits for the data of a COPY, and which sort of query asked for it."""
         self.gone = False
         self._buffer = bytearray()
         self._begun: list[bytes] = []
@@ -79,27 +75,16 @@ class Client:
         if self.on_group is not None and len(self._buffer) >= 5:
             for message in split(self._buffer):
                 self._begun.append(message)
-                if self._ends_group(message[:1]):
+                if message[:1] in _ENDS:
                     group, self._begun = Group(self._begun), []
                     self.on_group(group)
                 if self.gone:
                     return
 
-    def _ends_group(self, kind: bytes) -> bool:
-        if kind in _ENDS:
-            return True
-        # After COPY by a simple query the server answers at once, else only when Sync comes.
-        return kind in (COPY_DONE, COPY_FAIL) and self.copying == SIMPLE
-
     def expect_groups(self, on_group: Callable[[Group], object]) -> None:
         """The session has begun."""
         self.on_group = on_group
         self._read()
-
-    @property
-    def has_begun_copy(self) -> bool:
-        """Whether data of a COPY waits for the rest of its group."""
-        return any(message[:1] == COPY_DATA for message in self._begun)
 
     def send(self, data: bytes) -> None:
         """To the client, as fast as it takes it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from foretold.services.postgres import protocol
 from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, Answer
-from foretold.services.postgres.client import EXTENDED, SIMPLE, Client, name_of
+from foretold.services.postgres.client import Client, name_of
 from foretold.services.postgres.injection import Failure, Injection
 from foretold.services.postgres.protocol import (
     COPY_IN,
@@ -25,7 +25,7 @@ from foretold.services.postgres.protocol import (
     error_response,
 )
 from foretold.services.postgres.scrub import Scrubber, key_data
-from foretold.services.postgres.session import DUE, OVER, QUIET, Session
+from foretold.services.postgres.session import DUE, EXTENDED, OVER, QUIET, SIMPLE, Session
 from foretold.services.postgres.telling import Telling
 from foretold.services.postgres.waits import Waits
 from foretold.world.net.stack import Bound
@@ -192,7 +192,9 @@ class Gateway:
         """Have the real server execute a group."""
         backend = session.backend
         assert backend is not None, "a session that has begun"
-        session.expected = Answer(backend, group)
+        # To the data of a COPY there is an answer only where no Sync is to come.
+        silent = group.last in _COPY_ENDS and session.copying != SIMPLE
+        session.expected = Answer(backend, group, silent=silent)
         session.answer = []
         backend.is_clean = False
         backend.send(group.data)
@@ -222,10 +224,11 @@ class Gateway:
         assert backend is not None, "as above"
         assert group is not None, "as above"
         backend.is_clean = group.last != protocol.FLUSH or not group.expected()
-        session.client.copying = None
         if answer and answer[-1][:1] == COPY_IN:
             backend.is_clean = False
-            session.client.copying = SIMPLE if group.last == protocol.QUERY else EXTENDED
+            session.copying = SIMPLE if group.last == protocol.QUERY else EXTENDED
+        elif answer or group.last not in _COPY_ENDS:
+            session.copying = None
         committed = self.telling.answered(session, answer)
         self.reply(session, answer)
         if committed:
@@ -319,4 +322,5 @@ class Gateway:
             self.page.real_time()
 
 
+_COPY_ENDS: Final = (protocol.COPY_DONE, protocol.COPY_FAIL)
 _SCRUBBED: Final = (ERROR, NOTICE, NOTIFICATION)

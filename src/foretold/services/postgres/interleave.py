@@ -79,7 +79,6 @@ class _Direct:
     def __init__(self, name: str) -> None:
         self.name = name
         self.gone = False
-        self.copying: str | None = None
         self.on_gone: Any = None
         self.begun = False
         self.step: Step | None = None

@@ -55,7 +55,8 @@ struct page {
     volatile int64_t magic;
     volatile int64_t now_us; /* 0: real time */
     volatile uint64_t seed;  /* 0: real randomness */
-    int64_t unused[5];
+    volatile uint64_t next_oid; /* 0: done; see number_from */
+    int64_t unused[4];
     struct slot slots[SLOTS];
 };
 
@@ -159,6 +160,20 @@ static int is_virtual(void) {
     return page->now_us && mine && mine->is_virtual;
 }
 
+/* Objects that a run creates have the same numbers in each run. PostgreSQL counts them in the first
+ * word of a struct in shared memory; the second says how many are left before it must log the rest.
+ * It looks for free numbers itself, so that it may be set back. Done by the first process that reads
+ * a clock, when no other one is at work. */
+static void number_from(void) {
+    uint32_t **counter = dlsym(RTLD_DEFAULT, "ShmemVariableCache"); /* until 16 */
+    if (!counter) counter = dlsym(RTLD_DEFAULT, "TransamVariables");
+    if (counter && *counter) {
+        (*counter)[0] = (uint32_t)page->next_oid;
+        (*counter)[1] = 0;
+    }
+    page->next_oid = 0;
+}
+
 /* --- clocks ------------------------------------------------------------------------------------ */
 
 static int64_t now_us(void) {
@@ -168,6 +183,7 @@ static int64_t now_us(void) {
 
 int clock_gettime(clockid_t clock, struct timespec *ts) {
     find_originals();
+    if (page && forked && page->next_oid) number_from();
     if (clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID || !is_virtual())
         return real_clock_gettime(clock, ts);
     int64_t now = now_us();

@@ -134,7 +134,9 @@ class _Stub:
         self.side.close()
         self.side = SideConnection(self.cluster.socket_path, "postgres", self.name)
         self.side.simple("select setseed(0.5)")
+        self.cluster.page.number_from(20000, self.side)
         self.side.simple(self.schema)
+        self.cluster.page.number_from(1000000, self.side)
     def look(self, query, *values):
         from foretold.services.postgres.values import rows_of
         found = self.side.query(query, *values)

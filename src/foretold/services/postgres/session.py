@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 QUIET, DUE, BLOCKED, SLEEPING, OVER = "quiet", "due", "blocked", "sleeping", "over"
 """What a session is doing: nothing; a group will be executed; it waits for a lock; it sleeps in the
 server (`pg_sleep`); it has ended."""
+SIMPLE, EXTENDED = "simple", "extended"
 
 
 class Session:
@@ -55,6 +56,8 @@ class Session:
         self.transactions = 0
         self.leaving = False
         """The client is gone; when the statement is over, so is the session."""
+        self.copying: str | None = None
+        """Whether the server waits for the data of a COPY, and which sort of query asked for it."""
         self.skipping = False
         """A fault of ours has failed a message: all until Sync is skipped, as the server does."""
         self.listens = False

@@ -10,19 +10,19 @@ import os
 import signal
 import struct
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from foretold.kernel import real
 from foretold.kernel.patches import patches
-from foretold.kernel.swap import copy_of
 
-_real_read: Final = copy_of(os.read)
+if TYPE_CHECKING:
+    from foretold.services.postgres.side import SideConnection
 
 _MAGIC: Final = 0x31656761506C7466
 _SLOTS: Final = 1023
 _WORDS: Final = 8  # of 64 bits, in the header and in each slot
 _BYTES: Final = (_SLOTS + 1) * _WORDS * 8
-_NOW, _SEED = 1, 2  # words of the header
+_NOW, _SEED, _NEXT_OID = 1, 2, 3  # words of the header
 _PID, _VIRTUAL, _STREAM, _TIMER, _SLEEP, _WAITING = range(6)  # words of a slot
 _NOTICE_BYTES: Final = 4
 _NOTICES_AT_ONCE: Final = 1024
@@ -69,6 +69,12 @@ class SharedPage:
     def real_time(self) -> None:
         """Between runs: time and randomness are the real ones."""
         self._words[_NOW] = self._words[_SEED] = 0
+
+    def number_from(self, oid: int, side: SideConnection) -> None:
+        """What is created from now on is numbered from `oid`, as far as that is free. By way of one
+        of our own connections, while nobody else is at work."""
+        self._words[_NEXT_OID] = oid
+        side.simple("SELECT now()")
 
     # --- for one process ---------------------------------------------------------------------
 
@@ -127,7 +133,7 @@ class SharedPage:
         pids: list[int] = []
         while True:
             try:
-                data = _real_read(self.notify_fd, _NOTICES_AT_ONCE * _NOTICE_BYTES)
+                data = real.read(self.notify_fd, _NOTICES_AT_ONCE * _NOTICE_BYTES)
             except BlockingIOError:
                 return pids
             pids += memoryview(data).cast("i")

@@ -7,8 +7,10 @@ the server (`lock_timeout`, `statement_timeout`, ...) and `pg_sleep` are due in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
+from foretold.kernel import real
 from foretold.services.postgres import session as doing
 from foretold.services.postgres.backend import DONE
 from foretold.services.postgres.protocol import IDLE, NOTIFICATION, READY, SYNC, message
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from foretold.services.postgres.backend import Backend
     from foretold.services.postgres.gateway import Gateway
     from foretold.services.postgres.session import Session
+    from foretold.world.net.wire import Timer
 
 MS: Final = 1_000_000
 RESUME_NS: Final = (MS // 20, MS // 5, MS, 3 * MS)
@@ -46,7 +49,10 @@ class Waits:
     def block(self, session: Session) -> None:
         """A session waits for a lock."""
         session.doing = doing.BLOCKED
-        _backend(session).stop()
+        backend, page = _backend(session), self.gateway.page
+        while page is not None and not page.is_waiting(backend.pid):
+            real.sleep(0)  # it has said so, and needs some microseconds to get there
+        backend.stop()
         self.gateway.telling.waits(session, self._blockers(session))
         self.blocked[session] = None
         self.arm(session)
@@ -107,47 +113,45 @@ class Waits:
             session.due = self._at(until_us, self._wake, session, until_us)
         self.settle()
 
-    def _at(self, wall_us: int, callback: object, session: Session, *args: int) -> object:
+    def _at(self, wall_us: int, callback: Callable[..., object], *args: Any) -> Timer:
         """A timer for an instant of the server's clock."""
         gateway = self.gateway
         when_ns = wall_us * US - gateway.wall_offset_ns()
-        return gateway.wire.timer(max(when_ns, gateway.now_ns()), callback, session, *args)  # type: ignore[arg-type]  # a method of ours
+        return gateway.wire.timer(max(when_ns, gateway.now_ns()), callback, *args)
 
     def _wake(self, session: Session, until_us: int) -> None:
+        page = self.gateway.page
+        assert page is not None, "it has told when to wake up"
         self.gateway.tick(until_us)
-        _backend(session).alarm()
+        page.fire(_pid(session))
         self._go_on(session)
 
     def arm(self, session: Session) -> None:
         """If the server has set a timer for this session, see to it that it goes off."""
-        page = self.gateway.page
-        if page is None or session.backend is None:
+        page, backend = self.gateway.page, session.backend
+        if page is None or backend is None:
             return
-        if session.doing == doing.QUIET and session.state == IDLE:
-            return  # what is still set then is left from earlier statements, and means nothing
-        due_us = page.timer_of(session.backend.pid)
+        if session.doing != doing.QUIET:
+            due_us = page.timer_of(backend.pid)
+        elif session.state == IDLE:
+            return  # no statement, no transaction: nothing that could take too long
+        else:
+            due_us = page.idle_timer_of(backend.pid)
         if due_us is not None:
-            session.alarm = self._at(due_us, self._alarm, session, due_us)  # type: ignore[assignment]  # a Timer
+            session.alarm = self._at(due_us, self._alarm, session, due_us)
 
     def _alarm(self, session: Session, due_us: int) -> None:
         session.alarm = None
-        if session.doing in (doing.BLOCKED, doing.SLEEPING):
-            self.gateway.tick(due_us + 1)
-            _backend(session).alarm()
-            self._go_on(session)
-        elif session.doing == doing.QUIET and _backend(session).is_clean:
-            self.gateway.tick(due_us + 1)
-            self._alarm_while_idle(session)
-
-    def _alarm_while_idle(self, session: Session) -> None:
-        """It was idle in a transaction for too long, perhaps: then the server ends the session."""
         page, backend = self.gateway.page, _backend(session)
-        assert page is not None, "there would be no timers"
-        backend.alarm()
-        page.wait_for_alarm(backend.pid)
-        messages = self._look(session)
-        if messages is not None:
-            self.arm(session)
+        if page is None or session.doing == doing.DUE:
+            return  # the client has gone on, in time
+        self.gateway.tick(due_us)
+        page.fire(backend.pid)
+        if session.doing == doing.QUIET:  # idle in a transaction for too long
+            _, session.answer = backend.read(lambda message: False)
+            self.gateway.lost(session)
+        else:
+            self._go_on(session)
 
     # --- what the server says unasked ------------------------------------------------------------
 
