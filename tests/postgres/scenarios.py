@@ -44,9 +44,28 @@ def scenario(main: Scenario) -> Scenario:
     return main
 
 
+_open: list[asyncpg.Connection[Any]] = []
+
+
 async def connect(pg: Any, count: int) -> list[asyncpg.Connection[Any]]:
     """So many connections, all at once."""
-    return list(await asyncio.gather(*(asyncpg.connect(pg.dsn) for _ in range(count))))
+    made = list(await asyncio.gather(*(asyncpg.connect(pg.dsn) for _ in range(count))))
+    _open.extend(made)
+    return made
+
+
+def run(main: Scenario, **names: Any) -> Any:
+    """The value of one run; what is still connected at its end hangs up."""
+
+    async def whole(world: foretold.World) -> Any:
+        try:
+            return await main(world)
+        finally:
+            for connection in _open:
+                connection.terminate()
+            _open.clear()
+
+    return foretold.run(whole, **names).value
 
 
 async def close(*connections: asyncpg.Connection[Any]) -> None:

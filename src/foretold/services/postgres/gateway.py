@@ -223,9 +223,8 @@ class Gateway:
         backend, group = session.backend, session.group
         assert backend is not None, "as above"
         assert group is not None, "as above"
-        backend.is_clean = group.last != protocol.FLUSH or not group.expected()
+        backend.is_clean = bool(answer) and answer[-1][:1] == protocol.READY
         if answer and answer[-1][:1] == COPY_IN:
-            backend.is_clean = False
             session.copying = SIMPLE if group.last == protocol.QUERY else EXTENDED
         elif answer or group.last not in _COPY_ENDS:
             session.copying = None

@@ -16,8 +16,10 @@ from foretold.services.postgres import protocol
 from foretold.services.postgres.backend import DONE, Answer
 from foretold.services.postgres.protocol import (
     EXECUTE,
+    FAILED,
     FLUSH,
     FUNCTION_CALL,
+    FUNCTION_RESULT,
     IDLE,
     QUERY,
     SYNC,
@@ -44,6 +46,24 @@ FAIL: Final = message(
     struct.pack("!h", 1),
 )
 """Divides by zero, without touching what the session has prepared: its transaction has failed."""
+
+CURRENT_SETTING: Final = 2077
+_TIMEOUT: Final = b"statement_timeout"
+ASK_TIMEOUT: Final = message(
+    FUNCTION_CALL,
+    struct.pack("!ihh", CURRENT_SETTING, 0, 1),
+    struct.pack("!i", len(_TIMEOUT)),
+    _TIMEOUT,
+    struct.pack("!h", 0),
+)
+_UNITS_NS: Final = {
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
 
 STATEMENT, COMMIT, CONNECT, NOTIFY, SERVER = "statement", "commit", "connect", "notify", "server"
 S: Final = 1_000_000_000
@@ -208,8 +228,7 @@ class Injection:
         if kind in ERRORS:
             self.abort(session, group, *ERRORS[kind])
         elif kind == "slow_query":
-            session.doing = DUE
-            session.due = self.gateway.later(failure.lasts_ns, self._after_all, session, group)
+            self._slow(session, group, failure.lasts_ns)
         elif kind in ("lost_before", "lost_before_commit"):
             session.client.abort()
             self.gateway.end(session)
@@ -218,7 +237,29 @@ class Injection:
             return False
         return True
 
-    def _after_all(self, session: Session, group: Group) -> None:
+    def _slow(self, session: Session, group: Group, lasts_ns: int) -> None:
+        """The statement takes long: so long that the server gives up, if it was told to."""
+        session.queue.appendleft(group)
+        session.doing = DUE
+        limit_ns = self._statement_timeout_ns(session)
+        if 0 < limit_ns < lasts_ns:
+            timeout = ERRORS["cancelled"]
+            session.due = self.gateway.later(limit_ns, self.fail_now, session, *timeout)
+        else:
+            session.due = self.gateway.later(lasts_ns, self._after_all, session)
+
+    def _statement_timeout_ns(self, session: Session) -> int:
+        backend = session.backend
+        if backend is None or not backend.is_clean or backend.state == FAILED:
+            return 0
+        answer = backend.ask(ASK_TIMEOUT)
+        found = next((m[9:].decode() for m in answer if m[:1] == FUNCTION_RESULT), "0")
+        size, unit = re.fullmatch(r"(\d+)(\w*)", found).groups()  # type: ignore[union-attr]  # as PostgreSQL writes it
+        return int(size) * _UNITS_NS.get(unit, 0)
+
+    def _after_all(self, session: Session) -> None:
+        session.due = None
+        group = session.group = session.queue.popleft()
         self.gateway.tick()
         self.gateway.send(session, group)
 

@@ -28,7 +28,7 @@ COPY_DATA, COPY_DONE, COPY_FAIL = b"d", b"c", b"f"
 # What a server sends.
 AUTHENTICATION, KEY_DATA, PARAMETER_STATUS, READY = b"R", b"K", b"S", b"Z"
 ERROR, NOTICE, NOTIFICATION, COMMAND_COMPLETE = b"E", b"N", b"A", b"C"
-ROW_DESCRIPTION, DATA_ROW, COPY_IN, COPY_BOTH = b"T", b"D", b"G", b"W"
+ROW_DESCRIPTION, DATA_ROW, COPY_IN, FUNCTION_RESULT = b"T", b"D", b"G", b"V"
 ANSWERS: Final = frozenset(b"123TnCIsG")
 """Each ends the answer to one message of the extended protocol."""
 

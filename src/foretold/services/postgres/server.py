@@ -140,7 +140,7 @@ class _Stub:
     def look(self, query, *values):
         from foretold.services.postgres.values import rows_of
         found = self.side.query(query, *values)
-        return rows_of([("?",0)]*(len(found[0]) if found else 0), found)
+        return rows_of(self.side.columns, found)
 
 async def begin(
     world: World, schema: Any = None, *, host: str = "postgres", port: int = PORT
