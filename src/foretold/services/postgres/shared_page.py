@@ -22,7 +22,7 @@ _MAGIC: Final = 0x31656761506C7466
 _SLOTS: Final = 1023
 _WORDS: Final = 8  # of 64 bits, in the header and in each slot
 _BYTES: Final = (_SLOTS + 1) * _WORDS * 8
-_NOW, _SEED = 1, 2  # words of the header
+_NOW, _SEED, _NEXT_OID = 1, 2, 3  # words of the header
 _PID, _VIRTUAL, _STREAM, _TIMER, _SLEEP, _WAITING = range(6)  # words of a slot
 _NOTICE_BYTES: Final = 4
 _NOTICES_AT_ONCE: Final = 1024
@@ -69,6 +69,13 @@ class SharedPage:
     def real_time(self) -> None:
         """Between runs: time and randomness are the real ones."""
         self._words[_NOW] = self._words[_SEED] = 0
+
+    def set_next_oid(self, oid: int) -> None:
+        """Tables and types that are made from now on get their ids from here on.
+
+        To be called when nobody makes any. The next statement of any session puts it into force.
+        """
+        self._words[_NEXT_OID] = oid
 
     # --- for one process ---------------------------------------------------------------------
 
