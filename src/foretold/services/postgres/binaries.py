@@ -86,7 +86,7 @@ def _newest_first(folders: Iterator[Path]) -> list[Path]:
 
 
 def wheel_folder() -> Path | None:
-    """Where the package of the extra lies, or None. (To find a top-level package imports nothing.)"""
+    """Where the package of the extra lies, or None. To find a top-level package imports nothing."""
     spec = importlib.util.find_spec(_WHEEL)
     if spec is None or not spec.submodule_search_locations:
         return None

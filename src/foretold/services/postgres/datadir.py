@@ -131,7 +131,7 @@ def _keep(data: Path, kept: Path) -> None:
 
 
 def _copy(source: Path, target: Path, who: Account | None) -> None:
-    """As `shutil.copytree`, in a third of its time: a thousand small files, all of the same kind."""
+    """As `shutil.copytree`, in a third of its time: a thousand small files of one kind."""
     os.mkdir(target, 0o700)
     uid, gid = (-1, -1) if who is None or who.is_ours() else who
     os.chown(target, uid, gid)

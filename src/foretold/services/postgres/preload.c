@@ -55,7 +55,7 @@ struct page {
     volatile int64_t magic;
     volatile int64_t now_us; /* 0: real time */
     volatile uint64_t seed;  /* 0: real randomness */
-    volatile uint64_t next_oid; /* 0: done; see number_from */
+    volatile int64_t next_oid; /* 0: nothing to do */
     int64_t unused[4];
     struct slot slots[SLOTS];
 };
@@ -80,6 +80,7 @@ static int (*real_open64)(const char *, int, ...);
 static ssize_t (*real_read)(int, void *, size_t);
 static int (*real_close)(int);
 static void (*flush_statistics)(void); /* of PostgreSQL 15 and later */
+static struct counters { uint32_t next_oid, oids_logged; } **counters; /* in the server's memory */
 
 /* --- set up ------------------------------------------------------------------------------------ */
 
@@ -122,6 +123,8 @@ __attribute__((constructor)) static void begin(void) {
     const char *guardian = getenv("FORETOLD_PG_GUARDIAN");
     if (guardian && atoi(guardian) == getppid()) prctl(PR_SET_PDEATHSIG, SIGQUIT);
     flush_statistics = dlsym(RTLD_DEFAULT, "pgstat_force_next_flush");
+    counters = dlsym(RTLD_DEFAULT, "TransamVariables"); /* since 17 */
+    if (!counters) counters = dlsym(RTLD_DEFAULT, "ShmemVariableCache");
     pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -150,6 +153,8 @@ static void claim(void) {
     }
 }
 
+static void set_next_oid(void);
+
 static int is_virtual(void) {
     if (!page || !forked) return 0;
     if (!mine) { /* also while time is real: the simulator must find the slot later */
@@ -157,21 +162,18 @@ static int is_virtual(void) {
         claim();
         errno = before;
     }
+    if (page->next_oid) set_next_oid();
     return page->now_us && mine && mine->is_virtual;
 }
 
-/* Objects that a run creates have the same numbers in each run. PostgreSQL counts them in the first
- * word of a struct in shared memory; the second says how many are left before it must log the rest.
- * It looks for free numbers itself, so that it may be set back. Done by the first process that reads
- * a clock, when no other one is at work. */
-static void number_from(void) {
-    uint32_t **counter = dlsym(RTLD_DEFAULT, "ShmemVariableCache"); /* until 16 */
-    if (!counter) counter = dlsym(RTLD_DEFAULT, "TransamVariables");
-    if (counter && *counter) {
-        (*counter)[0] = (uint32_t)page->next_oid;
-        (*counter)[1] = 0;
+/* Objects that are made from now on get ids from here on, as in all other runs. PostgreSQL checks
+ * each id against those in use. Only done between runs, when nobody else makes any. */
+static void set_next_oid(void) {
+    int64_t wanted = __sync_lock_test_and_set(&page->next_oid, 0);
+    if (wanted && counters && *counters) {
+        (*counters)->next_oid = (uint32_t)wanted;
+        (*counters)->oids_logged = 0;
     }
-    page->next_oid = 0;
 }
 
 /* --- clocks ------------------------------------------------------------------------------------ */
@@ -183,13 +185,12 @@ static int64_t now_us(void) {
 
 int clock_gettime(clockid_t clock, struct timespec *ts) {
     find_originals();
-    if (page && forked && page->next_oid) number_from();
+    /* Statistics are written at the end of a statement, or 10 s later if some were written less than
+     * a second ago. That depends on earlier runs, and needs a timer: always write them at once. */
+    if (flush_statistics && forked && page) flush_statistics();
     if (clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID || !is_virtual())
         return real_clock_gettime(clock, ts);
     int64_t now = now_us();
-    /* Statistics are written at the end of a statement, or 10 s later if some were written less than
-     * a second ago. That depends on earlier runs, and needs a timer: always write them at once. */
-    if (flush_statistics) flush_statistics();
     ts->tv_sec = now / 1000000;
     ts->tv_nsec = now % 1000000 * 1000;
     return 0;

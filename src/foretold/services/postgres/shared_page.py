@@ -10,13 +10,10 @@ import os
 import signal
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from foretold.kernel import real
 from foretold.kernel.patches import patches
-
-if TYPE_CHECKING:
-    from foretold.services.postgres.side import SideConnection
 
 _MAGIC: Final = 0x31656761506C7466
 _SLOTS: Final = 1023
@@ -70,11 +67,12 @@ class SharedPage:
         """Between runs: time and randomness are the real ones."""
         self._words[_NOW] = self._words[_SEED] = 0
 
-    def number_from(self, oid: int, side: SideConnection) -> None:
-        """What is created from now on is numbered from `oid`, as far as that is free. By way of one
-        of our own connections, while nobody else is at work."""
+    def set_next_oid(self, oid: int) -> None:
+        """Tables and types that are made from now on get their ids from here on.
+
+        To be called when nobody makes any. The next statement of any session puts it into force.
+        """
         self._words[_NEXT_OID] = oid
-        side.simple("SELECT now()")
 
     # --- for one process ---------------------------------------------------------------------
 
