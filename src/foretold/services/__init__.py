@@ -17,7 +17,7 @@ async def postgres(world: Any, *args: Any, **names: Any) -> Postgres:
     """A PostgreSQL server in the world."""
     from foretold.services.postgres.server import begin
 
-    return await begin(world, *args, **names)
+    return begin(world, *args, **names)
 
 
 provide("postgres", postgres)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from foretold.services.postgres.pool import Pool
     from foretold.services.postgres.side import SideConnection
     from foretold.world.host import Host
+    from foretold.world.net.wire import Timer
 
 MS: Final = 1_000_000
 STATEMENT_NS: Final = (MS // 5, MS // 2, MS, 2 * MS, 5 * MS, 20 * MS)
@@ -45,8 +46,12 @@ BACKLOG = 200
 class Gateway:
     """Serves the sessions of one database in one run."""
 
-    def __init__(self, host: Host, pool: Pool, side: SideConnection, port: int) -> None:
+    def __init__(
+        self, host: Host, pool: Pool, side: SideConnection, port: int, names: dict[str, str]
+    ) -> None:
         self.host = host
+        self.names = names
+        """What programs call a database, and its name at the real server."""
         self.world = host.world
         self.pool = pool
         self.side = side
@@ -63,6 +68,8 @@ class Gateway:
         self.waits = Waits(self)
         self.injection = Injection(self)
         self.closed = False
+        self._postponed: list[tuple[Timer, Callable[[], None]]] = []
+        """What was due while the host stood still."""
         self._seed = self.choices.choose(1 << 48, "the server's randomness")
         self._listener = self._listen()
 
@@ -82,8 +89,21 @@ class Gateway:
         clock.ns = max(clock.ns, self.wire.now_ns)
         return clock.ns
 
-    def later(self, ns: int, callback: Callable[..., object], *args: Any) -> Any:
-        return self.wire.timer(self.now_ns() + ns, callback, *args)
+    def later(self, ns: int, callback: Callable[..., object], *args: Any) -> Timer:
+        """Act after so much time, unless that is called off."""
+        return self.at(self.now_ns() + ns, callback, *args)
+
+    def at(self, when_ns: int, callback: Callable[..., object], *args: Any) -> Timer:
+        """Act at an instant; while the server is paused, when it goes on."""
+
+        def act() -> None:
+            if self.host.paused:
+                self._postponed.append((timer, act))
+            else:
+                callback(*args)
+
+        timer = self.wire.timer(when_ns, act)
+        return timer
 
     def tick(self, wall_us: int | None = None) -> None:
         """The server is about to act: it sees the time of its host, and new randomness."""
@@ -137,7 +157,10 @@ class Gateway:
             self._part(session)
             return
         self.tick()
-        backend = self.pool.take(opening.code, opening.parameters)
+        parameters = opening.parameters
+        asked = parameters.get("database") or parameters.get("user", "")
+        parameters["database"] = self.names.get(asked, asked)
+        backend = self.pool.take(opening.code, parameters)
         session.backend = backend
         if not backend.accepted:
             session.client.send(b"".join(map(self.scrub, backend.greeting)))
@@ -257,6 +280,25 @@ class Gateway:
             self.end(session)
         else:
             self.waits.arm(session)
+
+    # --- what happens to the host ----------------------------------------------------------------
+
+    def resumed(self) -> None:
+        """The host goes on after a pause."""
+        postponed, self._postponed = self._postponed, []
+        for timer, act in postponed:
+            if not timer.called_off:
+                self.wire.timer(self.now_ns(), act)
+
+    def died(self) -> None:
+        """The server's process is gone, or its power: what was not committed never happened."""
+        for session in list(self.sessions):
+            session.client.gone = True
+            self.end(session)
+
+    def begin_again(self) -> None:
+        """The server is started again, and has recovered what was committed."""
+        self._listener = self._listen()
 
     # --- the end of a session --------------------------------------------------------------------
 

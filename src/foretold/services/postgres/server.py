@@ -11,26 +11,29 @@ from foretold.errors import UsageError
 from foretold.services.postgres.gateway import Gateway
 from foretold.services.postgres.injection import CODES, DOWN_S, MOMENTS, SERVER, SLOW_S, Failure, S
 from foretold.services.postgres.interleave import Interleaving, Step
+from foretold.services.postgres.kept import Kept, kept_for
 from foretold.services.postgres.telling import Commit
-from foretold.services.postgres.values import Rows
+from foretold.services.postgres.values import Rows, rows_of
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
     from foretold.world.world import World
 
 PORT = 5432
+DATABASE = "app"
+"""What programs call their database; the real server has another name for each schema."""
 
 
 class Postgres:
     """A database of the world, as a test holds it."""
 
-    def __init__(self, gateway: Gateway, database: Any) -> None:
+    def __init__(self, gateway: Gateway, kept: Kept) -> None:
         self._gateway = gateway
-        self._database = database
+        self._kept = kept
         self.host: Host = gateway.host
         self.port = gateway.port
-        self.user: str = database.user
-        self.database: str = database.name
+        self.user: str = kept.database.cluster.superuser
+        self.database = DATABASE
 
     def __repr__(self) -> str:
         return f"<PostgreSQL at {self.host.name}:{self.port}>"
@@ -50,7 +53,10 @@ class Postgres:
     def sql(self, query: str, *values: object) -> Rows:
         """Run a query for the test itself: it sees what is committed, takes no virtual time, and
         crosses no network. Values are for $1, $2 and so on."""
-        return self._database.look(query, *values)  # type: ignore[no-any-return]  # as said
+        side = self._kept.side
+        self._gateway.now_ns()
+        found = side.query(query, *values)
+        return rows_of(side.columns, found)
 
     def on_commit(self, callback: Callable[[Commit], object]) -> None:
         """Call `callback(commit)` after every transaction that is committed."""
@@ -110,48 +116,33 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-class _Stub:
-    made = {}
-    def __init__(self, schema):
-        from foretold.services.postgres.cluster import Cluster
-        from foretold.services.postgres.pool import Pool
-        from foretold.services.postgres.side import SideConnection
-        self.cluster = Cluster.shared()
-        self.user = "postgres"
-        self.name = f"db{len(self.made)}"
-        self.schema = schema
-        self.root = SideConnection(self.cluster.socket_path, "postgres", "postgres")
-        self.pool = Pool(self.cluster)
-        self.side = None
-    def reset(self):
-        from foretold.services.postgres.side import SideConnection
-        self.pool.close()
-        if self.side: self.side.close()
-        self.root.simple(f"drop database if exists {self.name}")
-        self.root.simple(f"create database {self.name} strategy file_copy")
-        self.side = SideConnection(self.cluster.socket_path, "postgres", self.name)
-        self.cluster.page.set_clock(1_700_000_000_000_000); self.cluster.page.set_seed(99)
-        self.side.close()
-        self.side = SideConnection(self.cluster.socket_path, "postgres", self.name)
-        self.side.simple("select setseed(0.5)")
-        self.cluster.page.number_from(20000, self.side)
-        self.side.simple(self.schema)
-        self.cluster.page.number_from(1000000, self.side)
-    def look(self, query, *values):
-        from foretold.services.postgres.values import rows_of
-        found = self.side.query(query, *values)
-        return rows_of(self.side.columns, found)
-
-async def begin(
+def begin(
     world: World, schema: Any = None, *, host: str = "postgres", port: int = PORT
 ) -> Postgres:
-    """What `world.postgres` does."""
-    database = _Stub.made.get(schema)
-    if database is None:
-        database = _Stub.made[schema] = _Stub(schema)
-    database.reset()
-    gateway = Gateway(world.host(host), database.pool, database.side, port)
-    world.at_end.append(gateway.close)
+    """What `world.postgres` does: a server at `host`, with this schema and nothing else in it."""
+    _check_port(port)
+    there = world.host(host)
+    if there is world.home or there.appliance is not None or there.mains:
+        raise UsageError(
+            f"world.postgres(host={host!r}): that host is in use. Each server has one of its own:\n"
+            '  right: await world.postgres(schema=SCHEMA, host="orders-db")'
+        )
+    kept = kept_for(schema, host)
+    kept.make_ready()
+    gateway = Gateway(there, kept.pool, kept.side, port, {DATABASE: kept.database.name})
+    there.appliance = gateway
+    world.at_end.append(lambda: _end(gateway, kept))
     world.services.setdefault("postgres", []).append(gateway)
     world.comes_into_use("postgres")
-    return Postgres(gateway, database)
+    return Postgres(gateway, kept)
+
+
+def _end(gateway: Gateway, kept: Kept) -> None:
+    gateway.close()
+    if gateway.telling.schema_changed:
+        kept.database.mark_schema_changed()
+
+
+def _check_port(port: object) -> None:
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65_535:
+        raise UsageError(f"world.postgres(port=…): a whole number from 1 to 65535; got {port!r}")

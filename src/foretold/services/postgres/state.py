@@ -26,6 +26,8 @@ from foretold.services.postgres.side import SideConnection
 
 _FIRST_OID: Final = 100_000  # of the objects of a schema
 _FIRST_OID_OF_A_RUN: Final = 200_000
+_SCHEMA_US: Final = 1_767_139_200_000_000  # a day before worlds begin
+_SCHEMA_SEED: Final = 20_260_101
 _INDEX_PAGES_SMALL: Final = 2  # a B-tree's first two pages: what it begins with, and its root
 _LOCK_TIMEOUT: Final = "2s"
 _LOCK_NOT_AVAILABLE: Final = "55P03"
@@ -144,12 +146,26 @@ class Database:
             self._admin.simple(f"drop database if exists {name} with (force)")
         self._admin.simple(f"create database {self._template} template template0")
         self._set_next_oid(_FIRST_OID)
+        self._apply_schema()
         side = self.cluster.connect(self._template)
         try:
-            schemas.apply(self.schema, side, self.address(self._template))
             self._learn(side)
         finally:
             side.close()
+
+    def _apply_schema(self) -> None:
+        """At an instant and with randomness that are always the same: rows may have defaults."""
+        page = self.cluster.page
+        if page is not None:
+            page.set_clock(_SCHEMA_US)
+            page.set_seed(_SCHEMA_SEED)
+        side = self.cluster.connect(self._template)
+        try:
+            schemas.apply(self.schema, side, self.address(self._template))
+        finally:
+            side.close()
+            if page is not None:
+                page.real_time()
 
     def _learn(self, side: SideConnection) -> None:
         """Bring the template into the state that a reset leaves, and note it."""

@@ -117,7 +117,7 @@ class Waits:
         """A timer for an instant of the server's clock."""
         gateway = self.gateway
         when_ns = wall_us * US - gateway.wall_offset_ns()
-        return gateway.wire.timer(max(when_ns, gateway.now_ns()), callback, *args)
+        return gateway.at(max(when_ns, gateway.now_ns()), callback, *args)
 
     def _wake(self, session: Session, until_us: int) -> None:
         page = self.gateway.page
