@@ -49,9 +49,13 @@ _open: list[asyncpg.Connection[Any]] = []
 
 async def connect(pg: Any, count: int) -> list[asyncpg.Connection[Any]]:
     """So many connections, all at once."""
-    made = list(await asyncio.gather(*(asyncpg.connect(pg.dsn) for _ in range(count))))
-    _open.extend(made)
-    return made
+    work = (asyncpg.connect(pg.dsn) for _ in range(count))
+    made = await asyncio.gather(*work, return_exceptions=True)
+    _open.extend(each for each in made if isinstance(each, asyncpg.Connection))
+    for each in made:
+        if isinstance(each, BaseException):
+            raise each
+    return made  # type: ignore[return-value]  # as was just seen
 
 
 def run(main: Scenario, **names: Any) -> Any:

@@ -203,6 +203,10 @@ class Backend:
                 pass
         self._socket.close()
 
+    def hang_up(self) -> None:
+        """Close our end, and wait for nothing."""
+        self._socket.close()
+
 
 class Answer:
     """What the server will say to a group: called with each message, it tells whether that is the

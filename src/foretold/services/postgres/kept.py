@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 from typing import Any, Final
 
@@ -41,6 +42,11 @@ class Kept:
             self.side.close()
             self.side = self._connect()
 
+    def hang_up(self) -> None:
+        """Close the sockets of this process, without a word."""
+        self.pool.hang_up()
+        self.side.hang_up()
+
     def close(self) -> None:
         """It is needed no more."""
         self.pool.close()
@@ -49,6 +55,13 @@ class Kept:
 
 
 _kept: dict[Any, Kept] = {}
+
+
+@atexit.register
+def _hang_up() -> None:
+    """This process ends, and its server with it; that one was forked with its parent's is not."""
+    for kept in _kept.values():
+        kept.hang_up()
 
 
 def kept_for(schema: Any, host: str) -> Kept:

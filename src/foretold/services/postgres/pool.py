@@ -51,3 +51,10 @@ class Pool:
             for backend in free:
                 backend.close()
         self._free.clear()
+
+    def hang_up(self) -> None:
+        """Close our ends of their connections, and wait for nothing."""
+        for free in self._free.values():
+            for backend in free:
+                backend.hang_up()
+        self._free.clear()

@@ -56,7 +56,8 @@ struct page {
     volatile int64_t now_us; /* 0: real time */
     volatile uint64_t seed;  /* 0: real randomness */
     volatile int64_t next_oid; /* 0: nothing to do */
-    int64_t unused[4];
+    volatile uint64_t seedings; /* how often a seed was set */
+    int64_t unused[3];
     struct slot slots[SLOTS];
 };
 
@@ -308,16 +309,16 @@ static uint64_t mixed(uint64_t x) { /* splitmix64 */
 static int is_seeded(void) { return page && forked && page->seed; }
 
 static void fill(unsigned char *bytes, size_t n) {
-    static uint64_t seed, stream, count;
+    static uint64_t seedings, stream, count;
     if (!mine) claim();
     uint64_t stream_now = mine ? (uint64_t)mine->stream : 0;
-    if (seed != page->seed || stream != stream_now) {
-        seed = page->seed;
+    if (seedings != page->seedings || stream != stream_now) {
+        seedings = page->seedings;
         stream = stream_now;
         count = 0;
     }
     while (n) {
-        uint64_t word = mixed(mixed(seed + mixed(stream)) + ++count);
+        uint64_t word = mixed(mixed(page->seed + mixed(stream)) + ++count);
         size_t part = n < sizeof word ? n : sizeof word;
         memcpy(bytes, &word, part);
         bytes += part;

@@ -19,7 +19,7 @@ _MAGIC: Final = 0x31656761506C7466
 _SLOTS: Final = 1023
 _WORDS: Final = 8  # of 64 bits, in the header and in each slot
 _BYTES: Final = (_SLOTS + 1) * _WORDS * 8
-_NOW, _SEED, _NEXT_OID = 1, 2, 3  # words of the header
+_NOW, _SEED, _NEXT_OID, _SEEDINGS = 1, 2, 3, 4  # words of the header
 _PID, _VIRTUAL, _STREAM, _TIMER, _SLEEP, _WAITING = range(6)  # words of a slot
 _NOTICE_BYTES: Final = 4
 _NOTICES_AT_ONCE: Final = 1024
@@ -62,6 +62,7 @@ class SharedPage:
     def set_seed(self, seed: int) -> None:
         """Random bytes follow from this number, and begin anew with it; 0: real randomness."""
         self._words[_SEED] = _signed(seed)
+        self._words[_SEEDINGS] += 1  # the same seed may come again, in another run
 
     def real_time(self) -> None:
         """Between runs: time and randomness are the real ones."""

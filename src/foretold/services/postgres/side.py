@@ -82,6 +82,10 @@ class SideConnection:
                 pass  # the server was faster
             self._socket.close()
 
+    def hang_up(self) -> None:
+        """Close our end, and wait for nothing."""
+        self._socket.close()
+
     # --- statements --------------------------------------------------------------------------
 
     def simple(self, sql: str) -> list[Row]:
