@@ -19,7 +19,7 @@ Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
 Everything public is re-exported here; the modules behind it may move.
 """
 
-from foretold import services as _services  # from here on worlds have them
+import foretold.services  # noqa: F401  # worlds have services from here on
 from foretold._version import VERSION
 from foretold.errors import (
     BackgroundFailure,

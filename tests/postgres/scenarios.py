@@ -55,7 +55,7 @@ async def connect(pg: Any, count: int) -> list[asyncpg.Connection[Any]]:
     for each in made:
         if isinstance(each, BaseException):
             raise each
-    return made  # type: ignore[return-value]  # as was just seen
+    return made
 
 
 def run(main: Scenario, **names: Any) -> Any:
@@ -90,7 +90,7 @@ async def outcome(work: Awaitable[Any]) -> Any:
 
 async def add_ten(connection: asyncpg.Connection[Any], level: str, lock: str = "") -> None:
     """Read, then write: a lost update, unless the server prevents it."""
-    async with connection.transaction(isolation=level):  # type: ignore[arg-type]  # one of its words
+    async with connection.transaction(isolation=level):
         balance = await connection.fetchval(f"SELECT balance FROM account WHERE id = 1 {lock}")
         await connection.execute("UPDATE account SET balance = $1 WHERE id = 1", balance + 10)
 
@@ -132,7 +132,7 @@ async def _go_off_duty(world: foretold.World, level: str) -> Any:
     connections = await connect(pg, 2)
 
     async def leave(connection: asyncpg.Connection[Any], me: int) -> None:
-        async with connection.transaction(isolation=level):  # type: ignore[arg-type]  # as above
+        async with connection.transaction(isolation=level):
             others = await connection.fetchval("SELECT count(*) FROM on_call WHERE on_duty")
             if others >= 2:
                 await connection.execute("UPDATE on_call SET on_duty = false WHERE id = $1", me)

@@ -74,7 +74,9 @@ def test_a_connection_is_lost_after_a_statement() -> None:
     assert (then, balance) == ("UPDATE 1", 102)
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("lost_before_commit", 100), ("lost_after_commit", 101)])
+@pytest.mark.parametrize(
+    ("kind", "kept"), [("lost_before_commit", 100), ("lost_after_commit", 101)]
+)
 def test_a_commit_that_nobody_knows_the_outcome_of(kind: str, kept: int) -> None:
     """The connection is lost on COMMIT: before it got through, or after it was done. The program
     sees the same in both cases."""

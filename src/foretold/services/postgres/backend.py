@@ -228,7 +228,7 @@ class Answer:
     def __call__(self, message: bytes) -> bool:
         kind = message[:1]
         if not self._is_counted:
-            return kind == READY or kind == COPY_IN
+            return kind in (READY, COPY_IN)
         if kind == ERROR:
             self._backend.skipping = True
             self._left = 0

@@ -1,8 +1,8 @@
 """The server as the world sees it: a host that answers PostgreSQL's protocol on its port.
 
 Each group of messages is executed by the real server at one instant, which the tape chooses; while
-it is, virtual time stands still. So statements happen one after the other, in an order that repeats,
-and everything that PostgreSQL does between two statements (locks, snapshots, deadlocks) is its own.
+it is, virtual time stands still. So statements happen one after the other, in an order that
+repeats, and everything that PostgreSQL does between two statements (locks, snapshots, deadlocks) is its own.
 """
 
 from __future__ import annotations
@@ -267,9 +267,7 @@ class Gateway:
             self.end(session)
             return
         scrub = self.scrub
-        session.client.send(
-            b"".join([scrub(m) if m[:1] in _SCRUBBED else m for m in answer])
-        )
+        session.client.send(b"".join([scrub(m) if m[:1] in _SCRUBBED else m for m in answer]))
         self._rest(session)
 
     def _rest(self, session: Session) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from foretold.services.postgres import protocol
 from foretold.services.postgres.backend import DONE, Answer
 from foretold.services.postgres.protocol import (
     EXECUTE,
@@ -172,9 +171,7 @@ class Injection:
     def refusal(self) -> bytes | None:
         """What the server says instead of beginning a session, if it does not want to."""
         if self.gateway.now_ns() < self._down_until_ns:
-            return error_response(
-                "57P03", "the database system is starting up", severity="FATAL"
-            )
+            return error_response("57P03", "the database system is starting up", severity="FATAL")
         full = next((f for f in self.armed if f.kind == "too_many_connections"), None)
         if full is None:
             return None
@@ -197,9 +194,7 @@ class Injection:
             self._read_only_until_ns = self._down_until_ns
             self._down_until_ns = 0
         for session in list(gateway.sessions):
-            gateway.dismiss(
-                session, "57P01", "terminating connection due to administrator command"
-            )
+            gateway.dismiss(session, "57P01", "terminating connection due to administrator command")
 
     # --- statements ------------------------------------------------------------------------------
 

@@ -158,7 +158,7 @@ class Interleaving:
             session = self.sessions[name]
             while client.step is not None and (session.resuming or session.doing == DUE):
                 step = client.step
-                await self._until(client, lambda step=step: step.done)  # type: ignore[misc]  # bound here
+                await self._until(client, lambda step=step: step.done)
 
     async def _until(self, client: _Direct, is_so: Any) -> None:
         while not is_so():

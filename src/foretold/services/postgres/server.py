@@ -103,7 +103,7 @@ class Postgres:
     async def interleave(self, *steps: tuple[str, str]) -> list[Step]:
         """Run statements of several sessions in exactly this order: `("a", "BEGIN"), …`."""
         for step in steps:
-            if not isinstance(step, tuple) or len(step) != 2 or not all(map(_is_text, step)):
+            if not _is_step(step):
                 raise UsageError(
                     f"interleave takes pairs of a session's name and a statement; got {step!r}.\n"
                     '  right: await pg.interleave(("a", "BEGIN"), ("b", "BEGIN"))'
@@ -112,8 +112,10 @@ class Postgres:
         return await interleaving.run(list(steps))
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def _is_step(step: object) -> bool:
+    """A pair of texts."""
+    words = step if isinstance(step, tuple) else ()
+    return len(words) == 2 and all(isinstance(word, str) and word for word in words)
 
 
 def begin(

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from foretold.services.postgres.session import Session
 
 _READS = ("SELECT", "BEGIN", "SET", "SHOW", "FETCH", "DECLARE", "CLOSE", "SAVEPOINT", "RELEASE")
-_KEEPS_SCHEMA = frozenset(
+_ROWS_ONLY = (
     "SELECT INSERT UPDATE DELETE MERGE BEGIN COMMIT ROLLBACK SAVEPOINT RELEASE SET RESET SHOW FETCH"
     " MOVE DECLARE CLOSE LOCK LISTEN NOTIFY UNLISTEN COPY PREPARE EXECUTE DEALLOCATE DISCARD"
-    " EXPLAIN VACUUM ANALYZE TRUNCATE START CHECKPOINT".split()
+    " EXPLAIN VACUUM ANALYZE TRUNCATE START CHECKPOINT"
 )
+_KEEPS_SCHEMA = frozenset(_ROWS_ONLY.split())
+"""How the tags of commands begin that make, change or drop nothing but rows."""
 
 
 @dataclass(frozen=True)

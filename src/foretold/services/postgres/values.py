@@ -86,8 +86,8 @@ class Rows(list[Row]):
     """What a query found. It may be awaited too, which gives the same."""
 
     def __await__(self) -> Generator[Any, None, Rows]:
+        yield from ()
         return self
-        yield
 
 
 def rows_of(columns: Sequence[tuple[str, int]], found: Sequence[Sequence[str | None]]) -> Rows:

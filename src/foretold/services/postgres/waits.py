@@ -62,7 +62,7 @@ class Waits:
 
     def _blockers(self, session: Session) -> list[Session]:
         rows = self.gateway.side.simple(f"select unnest(pg_blocking_pids({_pid(session)}))")
-        pids = {int(row[0]) for row in rows}
+        pids = {int(row[0] or 0) for row in rows}
         return [s for s in self.gateway.sessions if s.backend is not None and s.backend.pid in pids]
 
     def settle(self) -> None:
@@ -74,7 +74,7 @@ class Waits:
         rows = self.gateway.side.simple(
             f"select pid from unnest('{{{pids}}}'::int[]) pid where pg_blocking_pids(pid) = '{{}}'"
         )
-        free = sorted((waiting[int(row[0])] for row in rows), key=lambda s: s.number)
+        free = sorted((waiting[int(row[0] or 0)] for row in rows), key=lambda s: s.number)
         for session in free:
             session.resuming = True
             wait_ns = session.choices.pick(RESUME_NS, "time to go on with a lock")
