@@ -72,6 +72,11 @@ class Postgres:
         """How often a statement had to wait for a lock in this run."""
         return self._gateway.telling.waited
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the server's clock and randomness are the world's. Not without a C compiler."""
+        return self._gateway.page is not None
+
     # --- failures --------------------------------------------------------------------------------
 
     def fail_next(
