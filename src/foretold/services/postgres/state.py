@@ -32,7 +32,8 @@ _LOCK_NOT_AVAILABLE: Final = "55P03"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 
 _TABLES: Final = """
-    select c.oid, array_to_string(array(select indexrelid from pg_index where indrelid = c.oid), ','),
+    select c.oid,
+           array_to_string(array(select indexrelid from pg_index where indrelid = c.oid), ','),
            format('%I.%I', n.nspname, c.relname)
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'r' and c.relpersistence <> 't' and c.oid >= 16384 order by c.oid
@@ -42,8 +43,8 @@ _SEQUENCES: Final = """
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'S' and c.relpersistence <> 't' and c.oid >= 16384 order by c.oid
 """
-# An empty B-tree has one page if it is new, and two if it was used: to the planner they are the same
-# if the catalog says two in both cases.
+# An empty B-tree has one page if it is new, and two if it was used: to the planner they are the
+# same if the catalog says two in both cases.
 _NORMAL_INDEX: Final = """
     update pg_class c set relpages = 2
     from pg_index i, pg_am a where i.indexrelid = c.oid and a.oid = c.relam and a.amname = 'btree'
