@@ -79,6 +79,11 @@ class SideConnection:
                 pass  # the server was faster
             self._socket.close()
 
+    def __del__(self) -> None:
+        # Forgotten, as by a process that ends: no reason to warn anybody.
+        if hasattr(self, "_socket"):
+            self._socket.close()
+
     # --- statements --------------------------------------------------------------------------
 
     def simple(self, sql: str) -> list[Row]:
