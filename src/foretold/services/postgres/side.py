@@ -86,13 +86,22 @@ class SideConnection:
         """Close our end, and wait for nothing."""
         self._socket.close()
 
+    def __del__(self) -> None:
+        # Forgotten, as by a process that ends: no reason to warn anybody.
+        if hasattr(self, "_socket"):
+            self._socket.close()
+
     # --- statements --------------------------------------------------------------------------
 
     def simple(self, sql: str) -> list[Row]:
         """Run one or several statements, as psql would; the rows of all of them."""
+        self.begin(sql)
+        return self.finish()
+
+    def begin(self, sql: str) -> None:
+        """Send statements, and wait for nothing; `finish` must follow."""
         body = sql.encode()
         self._send(_header.pack(b"Q", len(body) + 5) + body + b"\0")
-        return self._rows()
 
     def query(self, sql: str, *values: object) -> list[Row]:
         """Run one statement with values for $1, $2, …; None is NULL, all others go as text."""
@@ -104,12 +113,11 @@ class SideConnection:
             + _header.pack(b"B", len(bind) + 4) + bind
             + b"D\0\0\0\6P\0" + b"E\0\0\0\x09\0\0\0\0\0" + b"S\0\0\0\4"
         )  # fmt: skip
-        return self._rows()
+        return self.finish()
 
     def copy_in(self, sql: str, data: bytes) -> None:
         """`COPY … FROM STDIN` with these bytes."""
-        body = sql.encode()
-        self._send(_header.pack(b"Q", len(body) + 5) + body + b"\0")
+        self.begin(sql)
         error: PostgresError | None = None
         for kind, content in self._messages():
             if kind == _COPY_IN:
@@ -121,8 +129,7 @@ class SideConnection:
 
     def copy_out(self, sql: str) -> bytes:
         """What `COPY … TO STDOUT` gives."""
-        body = sql.encode()
-        self._send(_header.pack(b"Q", len(body) + 5) + body + b"\0")
+        self.begin(sql)
         parts: list[bytes] = []
         error: PostgresError | None = None
         for kind, content in self._messages():
@@ -134,7 +141,8 @@ class SideConnection:
             raise error
         return b"".join(parts)
 
-    def _rows(self) -> list[Row]:
+    def finish(self) -> list[Row]:
+        """Wait for the end of what was sent; its rows."""
         rows: list[Row] = []
         error: PostgresError | None = None
         for kind, content in self._messages():

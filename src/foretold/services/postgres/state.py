@@ -34,7 +34,8 @@ _LOCK_NOT_AVAILABLE: Final = "55P03"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 
 _TABLES: Final = """
-    select c.oid, array_to_string(array(select indexrelid from pg_index where indrelid = c.oid), ','),
+    select c.oid,
+           array_to_string(array(select indexrelid from pg_index where indrelid = c.oid), ','),
            format('%I.%I', n.nspname, c.relname)
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'r' and c.relpersistence <> 't' and c.oid >= 16384 order by c.oid
@@ -44,12 +45,12 @@ _SEQUENCES: Final = """
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'S' and c.relpersistence <> 't' and c.oid >= 16384 order by c.oid
 """
-# An empty B-tree has one page if it is new, and two if it was used: to the planner they are the same
-# if the catalog says two in both cases.
-_NORMAL_INDEX: Final = """
-    update pg_class c set relpages = 2
-    from pg_index i, pg_am a where i.indexrelid = c.oid and a.oid = c.relam and a.amname = 'btree'
-        and c.oid >= 16384 and c.relpages = 1 and c.reltuples = 0
+# An empty B-tree has one page if it is new, and two if it was used: to the planner they are the
+# same if the catalog says two in both cases.
+_NORMAL_INDEXES: Final = """
+    update pg_class c set relpages = 2, reltuples = 0 from pg_am a
+    where a.oid = c.relam and a.amname = 'btree' and c.relkind = 'i' and c.oid >= 16384
+        and c.relpages < 2
 """
 _ROLES: Final = "select quote_ident(rolname) from pg_authid where oid >= 16384 order by oid"
 _PREPARED: Final = "select quote_literal(gid) from pg_prepared_xacts where database = $1"
@@ -64,7 +65,7 @@ _CATALOGS: Final = {
     "pg_operator": "oid", "pg_cast": "oid", "pg_collation": "oid", "pg_opclass": "oid",
     "pg_description": "objoid", "pg_event_trigger": "oid", "pg_publication": "oid",
     "pg_ts_config": "oid", "pg_ts_dict": "oid", "pg_foreign_table": "ftrelid",
-    "pg_largeobject_metadata": "oid",
+    "pg_largeobject_metadata": "16384 + oid::int8",
 }  # fmt: skip
 _CLASS: Final = """
     select sum(hashtextextended((oid, relname, relnamespace, relkind, relowner, relacl, reloptions,
@@ -124,8 +125,12 @@ class Database:
         self._schema_changed = False
         self._side: SideConnection | None = None
         self._admin = cluster.connect()
-        self._make_template()
-        self._clone()
+        try:
+            self._make_template()
+            self._clone()
+        except BaseException:
+            self.close()
+            raise
 
     def address(self, database: str = "") -> str:
         """As libpq and all drivers understand it."""
@@ -173,7 +178,7 @@ class Database:
         contents = {name: side.copy_out(f"copy {name} to stdout") for *_, name in found}
         filled = {name: content for name, content in contents.items() if content}
         _empty(side, [name for *_, name in found], reindex=list(filled))
-        side.simple(_NORMAL_INDEX)
+        side.simple(_NORMAL_INDEXES)
         for _ in range(2 if filled else 0):  # the second time is as after a run
             _fill(side, filled)
             _empty(side, list(filled), reindex=[])
@@ -256,8 +261,8 @@ class Database:
         if not tables:
             return True
         try:
-            grown = [t.name for t, seen in tables if seen.index_pages > _index_pages_max(t)]
-            _empty(side, [table.name for table, _ in tables], reindex=grown)
+            renewed = [table.name for table, is_renewed in tables if is_renewed]
+            _empty(side, [table.name for table, _ in tables], reindex=renewed)
             _fill(side, {table.name: table.content for table, _ in tables if table.rows})
         except PostgresError as error:
             if error.sqlstate != _LOCK_NOT_AVAILABLE:
@@ -283,16 +288,18 @@ class Database:
         texts = str(row[0]).strip("{}").split(",") if row[0] != "{}" else []
         return texts[: len(self._tables)], texts[len(self._tables) :]
 
-    def _dirty(self) -> tuple[list[tuple[_Table, _Seen]], list[int]]:
-        """Tables that are not as at the start, and the numbers of such sequences."""
+    def _dirty(self) -> tuple[list[tuple[_Table, bool]], list[int]]:
+        """Tables that are not as at the start, and whether their indexes must be made anew; and the
+        numbers of such sequences."""
         texts, positions = self._look([first.xmin or "0" for first in self._first])
         tables = []
         for table, first, text in zip(self._tables, self._first, texts, strict=True):
             seen = _Seen.read(text)
-            if (seen.heap_bytes, seen.file, seen.rows_first, seen.rows) != (
-                first.heap_bytes, first.file, table.rows, table.rows,
-            ):  # fmt: skip
-                tables.append((table, seen))
+            other_file = seen.file != first.file
+            other_rows = (seen.rows_first, seen.rows) != (table.rows, table.rows)
+            if other_file or other_rows or seen.heap_bytes != first.heap_bytes:
+                has_grown = seen.index_pages > max(_INDEX_PAGES_SMALL, table.index_pages)
+                tables.append((table, other_file or has_grown))
         moved = [i for i, (_, at) in enumerate(self._sequences) if positions[i] != at]
         return tables, moved
 
@@ -338,10 +345,6 @@ def _set(sequence: str, position: str) -> str:
     return f"select setval('{quoted}', {value}, {called})"
 
 
-def _index_pages_max(table: _Table) -> int:
-    return max(_INDEX_PAGES_SMALL, table.index_pages)
-
-
 def _without_triggers(statements: list[str]) -> str:
     """In one transaction; neither triggers nor foreign keys act."""
     return "; ".join(["begin", "set local session_replication_role = replica", *statements])
@@ -354,7 +357,8 @@ def _empty(side: SideConnection, names: list[str], *, reindex: list[str]) -> Non
         side.simple(f"vacuum (index_cleanup on, truncate on) {', '.join(names)}")
         for name in reindex:
             side.simple(f"reindex table {name}")
-            side.simple(_NORMAL_INDEX + f" and indrelid = '{name}'::regclass")
+        if reindex:
+            side.simple(_NORMAL_INDEXES)
 
 
 def _fill(side: SideConnection, contents: dict[str, bytes]) -> None:
