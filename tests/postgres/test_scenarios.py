@@ -1,4 +1,4 @@
-"""A real server under the tape: what PostgreSQL promises holds on all tapes, and all of it repeats."""
+"""A real server under the tape: what PostgreSQL promises holds on all tapes, and it all repeats."""
 
 from __future__ import annotations
 

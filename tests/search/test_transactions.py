@@ -27,20 +27,20 @@ def test_the_two_that_overlap_are_shown() -> None:
     lines = tell_transactions(events(*noise, *pair, *noise), 0)
     assert lines[0] == "In the database two transactions overlapped:"
     assert [line.split()[3:5] for line in lines[1:-1]] == [["session", who] for who, _ in pair]
-    assert "db session 2 read item before db session 1 had changed it, and then wrote item" in (
-        lines[-1]
+    assert (
+        "db session 2 read item before db session 1 had changed it, and then wrote item"
+        in (lines[-1])
     )
 
 
 def test_a_lock_makes_the_read_safe() -> None:
     """FOR UPDATE: no pair is accused; the last statements are shown."""
-    lines = tell_transactions(
-        events(
-            ("1", "BEGIN"), ("2", "BEGIN"), ("1", f"{READ} FOR UPDATE"), ("1", WRITE),
-            ("1", "COMMIT"), ("2", f"{READ} FOR UPDATE"), ("2", WRITE), ("2", "COMMIT"),
-        ),  # fmt: skip
-        0,
-    )
+    locked = f"{READ} FOR UPDATE"
+    told = [
+        ("1", "BEGIN"), ("2", "BEGIN"), ("1", locked), ("1", WRITE), ("1", "COMMIT"),
+        ("2", locked), ("2", WRITE), ("2", "COMMIT"),
+    ]  # fmt: skip
+    lines = tell_transactions(events(*told), 0)
     assert lines[0] == "The last statements of the database:"
 
 

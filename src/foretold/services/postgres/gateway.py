@@ -2,7 +2,7 @@
 
 Each group of messages is executed by the real server at one instant, which the tape chooses; while
 it is, virtual time stands still. So statements happen one after the other, in an order that
-repeats, and everything that PostgreSQL does between two statements (locks, snapshots, deadlocks) is its own.
+repeats, and everything that PostgreSQL does between them (locks, snapshots, deadlocks) is its own.
 """
 
 from __future__ import annotations
