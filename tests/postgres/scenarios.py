@@ -62,6 +62,7 @@ def run(main: Scenario, **names: Any) -> Any:
     """The value of one run; what is still connected at its end hangs up."""
 
     async def whole(world: foretold.World) -> Any:
+        _open.clear()
         try:
             return await main(world)
         finally:

@@ -164,6 +164,7 @@ class Gateway:
         session.backend = backend
         if not backend.accepted:
             session.client.send(b"".join(map(self.scrub, backend.greeting)))
+            backend.close()
             self._part(session)
             return
         self.scrub.know(backend.pid, session.pid)
