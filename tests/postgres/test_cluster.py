@@ -14,6 +14,7 @@ import foretold
 from foretold.errors import ServiceError
 from foretold.services.postgres import cluster as clusters
 from foretold.services.postgres import datadir
+from foretold.services.postgres.account import Account
 from foretold.services.postgres.cluster import Cluster
 from tests.postgres.machines import processes_in, run_child, start_child
 
@@ -175,9 +176,12 @@ def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(clusters._SETTINGS, "no_such_setting", "1")
     folders: list[Path] = []
     make = datadir.make_run_folder
-    monkeypatch.setattr(
-        datadir, "make_run_folder", lambda who: folders.append(make(who)) or folders[0]
-    )
+
+    def noted(who: Account) -> Path:
+        folders.append(make(who))
+        return folders[0]
+
+    monkeypatch.setattr(datadir, "make_run_folder", noted)
     with pytest.raises(ServiceError, match=r"did not start[\s\S]*no_such_setting"):
         Cluster()
     assert_nothing_left(str(folders[0]))
