@@ -13,7 +13,7 @@ import pytest
 import foretold
 from foretold.errors import ServiceError
 from foretold.services.postgres import cluster as clusters
-from foretold.services.postgres import datadir
+from foretold.services.postgres import datadir, preload
 from foretold.services.postgres.account import Account
 from foretold.services.postgres.cluster import Cluster
 from tests.postgres.machines import processes_in, run_child, start_child
@@ -147,12 +147,19 @@ def test_the_settings_hold(cluster: Cluster) -> None:
     side.close()
 
 
+def _shared_memory() -> list[str]:
+    """The ids of all segments of this machine."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    return [line.split()[1] for line in lines]
+
+
 def test_a_dead_server_is_noticed_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says how it ended and shows its log; the next use starts a new one."""
     monkeypatch.setattr(Cluster, "_shared", None)
     server = Cluster.shared()
     try:
-        postmaster = int((server.data / "postmaster.pid").read_text().split()[0])
+        lines = (server.data / "postmaster.pid").read_text().splitlines()
+        postmaster, memory = int(lines[0]), lines[6].split()[1]
         descriptor = os.pidfd_open(postmaster)
         os.kill(postmaster, signal.SIGKILL)
         _wait(descriptor)
@@ -166,6 +173,7 @@ def test_a_dead_server_is_noticed_and_replaced(monkeypatch: pytest.MonkeyPatch) 
         assert side.simple("select 1") == [["1"]]
         side.close()
         assert_nothing_left(str(server.folder))
+        assert memory not in _shared_memory()
         server = again
     finally:
         server.stop()
@@ -177,11 +185,11 @@ def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) 
     folders: list[Path] = []
     make = datadir.make_run_folder
 
-    def note(who: Account) -> Path:
+    def noted(who: Account) -> Path:
         folders.append(make(who))
         return folders[0]
 
-    monkeypatch.setattr(datadir, "make_run_folder", note)
+    monkeypatch.setattr(datadir, "make_run_folder", noted)
     with pytest.raises(ServiceError, match=r"did not start[\s\S]*no_such_setting"):
         Cluster()
     assert_nothing_left(str(folders[0]))
@@ -238,6 +246,15 @@ def test_it_starts_and_answers_inside_a_run() -> None:
     assert done.value == [["1"]]
     wanted = False
     assert foretold.run(main, seed=1).digest == done.digest
+
+
+def test_a_library_that_is_not_loaded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: something that is no library. The server starts without it, and we say so."""
+    monkeypatch.setattr(preload, "library", lambda: b"planted")
+    server = Cluster()
+    assert server.page is None
+    assert "did not load" in server.page_missing
+    server.stop()
 
 
 def test_it_works_where_programs_may_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

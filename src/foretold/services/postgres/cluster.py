@@ -188,8 +188,17 @@ class Cluster:
                 real.sleep(0.002)
                 continue
             self.version_num = int(side.simple("show server_version_num")[0][0] or 0)
+            self._check_page(side)
             side.close()
             return
+
+    def _check_page(self, side: SideConnection) -> None:
+        """The loader only warns if it cannot load a library: has the server found the page?"""
+        if self.page is None or self.page.knows(side.pid):
+            return
+        self.page.close()
+        self.page = None
+        self.page_missing = self._told("the server did not load the preload library.")
 
     # --- running -----------------------------------------------------------------------------
 

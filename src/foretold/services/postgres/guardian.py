@@ -22,6 +22,7 @@ import time
 from typing import Any, NoReturn
 
 _PATIENCE_S = 5.0
+_LINE_OF_SHARED_MEMORY = 6  # of postmaster.pid, counted from 0: key and id
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -88,6 +89,7 @@ class Server:
                 _kill(self.pid)
             time.sleep(0.002)
             self.look()
+        _remove_shared_memory(self.data)
 
 
 def _become(job: dict[str, Any]) -> NoReturn:
@@ -113,6 +115,14 @@ def _say(text: str) -> None:
 def _kill(pid: int) -> None:
     with contextlib.suppress(OSError):  # it may have gone meanwhile
         os.kill(pid, signal.SIGKILL)
+
+
+def _remove_shared_memory(data: str) -> None:
+    """A server that was killed leaves its key to shared memory, and the file that names it."""
+    with contextlib.suppress(OSError, IndexError):
+        with open(os.path.join(data, "postmaster.pid"), encoding="utf-8") as file:
+            number = file.read().splitlines()[_LINE_OF_SHARED_MEMORY].split()[1]
+        os.waitpid(os.posix_spawnp("ipcrm", ["ipcrm", "-m", number], {"PATH": os.defpath}), 0)
 
 
 def _processes_in(folder: str) -> list[int]:

@@ -77,6 +77,14 @@ class SharedPage:
 
     # --- for one process ---------------------------------------------------------------------
 
+    def knows(self, pid: int) -> bool:
+        """Whether this process shares the page with us."""
+        try:
+            self._find(pid)
+        except KeyError:
+            return False
+        return True
+
     def watch(self, pid: int, stream: int = 0) -> None:
         """This process is virtual. `stream` tells its randomness from that of other sessions."""
         place = self._find(pid)

@@ -203,7 +203,9 @@ class Database:
         self._admin.simple(f"drop database if exists {self.name} with (force)")
         self._drop_roles()
         self._admin.simple(f"create database {self.name} template {self._template}{how}")
-        self._side = side = self.cluster.connect(self.name, lock_timeout=_LOCK_TIMEOUT)
+        self._side = side = self.cluster.connect(
+            self.name, lock_timeout=_LOCK_TIMEOUT, plan_cache_mode="force_generic_plan"
+        )
         side.simple(f"prepare look (xid[]) as {self._query()}; prepare changes as {_CHANGES}")
         self._first = [_Seen.read(text) for text in self._look(["0"] * len(self._tables))[0]]
         self._counters = self._count_changes()
@@ -269,12 +271,18 @@ class Database:
                 raise
             side.simple("rollback")
             return False  # some session has not ended; with a new copy it will
-        found, _ = self._look(["0"] * len(self._tables))
-        self._first = [_Seen.read(text) for text in found]
-        return all(
-            (seen.heap_bytes == 0) == (table.rows == 0) and seen.rows == table.rows
-            for table, seen in zip(self._tables, self._first, strict=True)
-        )
+        return self._is_right([table for table, _ in tables])
+
+    def _is_right(self, tables: list[_Table]) -> bool:
+        """Look again at tables that were cleared, and note what is to be expected from now on."""
+        looks = [_look(t.oid, t.indexes, t.name if t.rows else "", "'0'") for t in tables]
+        (row,) = self._of_copy().simple(f"select {', '.join(looks)}")
+        right = True
+        for table, text in zip(tables, row, strict=True):
+            seen = _Seen.read(str(text))
+            self._first[self._tables.index(table)] = seen
+            right &= (seen.heap_bytes == 0) == (table.rows == 0) and seen.rows == table.rows
+        return right
 
     def _query(self) -> str:
         """A look at all tables and sequences; $1 has the transactions that wrote the first rows."""
