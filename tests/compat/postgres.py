@@ -17,6 +17,7 @@ Rows = list[tuple[Any, ...]]
 Result = tuple[Columns, Rows, str]
 """Columns, rows and the tag that says what was done."""
 
+SSL_REQUEST = struct.pack("!i", 80877103)
 SERVER_VERSION = "16.3"
 SETTINGS = {
     "server_version": SERVER_VERSION,
@@ -104,7 +105,8 @@ class Session:
 
     async def run(self) -> None:
         """From the first byte to Terminate, or to the end of the stream."""
-        await self.reader.readexactly(*struct.unpack("!i", self.less_4(await self.head(4))))
+        while (await self.first_message())[:4] == SSL_REQUEST:
+            self.send(b"N")
         self.send(message(b"R", struct.pack("!i", 0)))
         for name, value in SETTINGS.items():
             self.send(message(b"S", text(name), text(value)))
@@ -114,6 +116,12 @@ class Session:
             (size,) = struct.unpack("!i", await self.reader.readexactly(4))
             self.handlers[kind](await self.reader.readexactly(size - 4))
         self.writer.close()
+
+    async def first_message(self) -> bytes:
+        """It has no kind: start-up, or the wish for TLS before it."""
+        return await self.reader.readexactly(
+            *struct.unpack("!i", self.less_4(await self.head(4)))
+        )
 
     async def head(self, size: int) -> bytes:
         return await self.reader.readexactly(size)
@@ -185,7 +193,7 @@ class Session:
             cell, rest = rest[4 : 4 + size], rest[4 + size :]
             binary = bool(forms) and forms[min(index, len(forms) - 1)] == 1
             if index == 0:
-                found.append(struct.unpack("!i", cell)[0] if binary else int(cell))
+                found.append(int.from_bytes(cell, signed=True) if binary else int(cell))
             else:
                 found.append(cell.decode())
         return found, rest

@@ -24,6 +24,8 @@ from foretold.kernel.swap import ModuleName
 
 _bootstrap: Final[Any] = import_system
 _find_and_load: Final[Callable[..., Any]] = _bootstrap._find_and_load
+on_import: Callable[[], None] | None = None
+"""Called after each import inside a run, from its outermost module."""
 
 
 def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
@@ -44,6 +46,8 @@ def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
         running[ident] = computer
         if outermost:
             generators.adopt_imported(born)
+            if on_import is not None:
+                on_import()
 
 
 # Python leaves the frames of its import system out of tracebacks; this one belongs to it.

@@ -1,0 +1,75 @@
+"""libpq and the drivers above it: psycopg (C, binary and pure Python) and psycopg2.
+
+libpq opens its connections, waits and reads the time by itself, in C. While a session lasts its
+imports lead to the simulated computer, so that it is on the simulated network like everybody else:
+connection strings, several hosts, time limits, cancelling, COPY and all its messages are its own
+code. The drivers' own modules are treated alike, for the few such calls that they make themselves.
+
+Nothing is done before a driver is imported; the libraries are looked at once in a process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from foretold.kernel.native import calls, psycopg2
+from foretold.kernel.native.images import Image, ImportSlot, loaded
+from foretold.kernel.swap import Change
+
+_DRIVERS: Final = (psycopg2.MODULE, "psycopg_binary.pq", "psycopg_c.pq", "psycopg.pq._pq_ctypes")
+_FOLDERS: Final = ("psycopg2", "psycopg_binary", "psycopg_c")
+
+_stand_ins: Final[dict[str, calls.StandIn]] = {}
+_looked_at: tuple[str, ...] = ()
+_slots: Final[dict[tuple[str, int], list[ImportSlot]]] = {}
+"""What was found in each library, by its path and where it lies."""
+
+
+def drivers() -> tuple[str, ...]:
+    """The drivers that are imported."""
+    return tuple(name for name in _DRIVERS if name in sys.modules)
+
+
+def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[Change]:
+    """What has to be changed for these drivers, beyond what was for those before."""
+    if imported != _looked_at:
+        _look(imported)
+    yield from (slot for slots in _slots.values() for slot in slots if not slot.applied)
+    if psycopg2.MODULE in imported and psycopg2.MODULE not in before:
+        yield from psycopg2.changes()
+
+
+def _look(imported: tuple[str, ...]) -> None:
+    global _looked_at
+    for image in loaded(_is_wanted):
+        key = image.path, image.base
+        if key not in _slots:
+            _slots[key] = list(_slots_of(image))
+    _looked_at = imported
+
+
+def _is_wanted(path: str) -> bool:
+    folder, name = os.path.split(path)
+    return name.startswith("libpq") or os.path.basename(folder) in _FOLDERS
+
+
+def _slots_of(image: Image) -> Iterator[ImportSlot]:
+    is_driver = not os.path.basename(image.path).startswith("libpq")
+    wanted = calls.NAMES if is_driver else calls.NAMES - calls.LOCKS
+    for name, slot, sealed in image.imports(wanted):
+        yield ImportSlot(slot, _stand_in(image, name).address, sealed=sealed)
+
+
+def _stand_in(image: Image, name: str) -> calls.StandIn:
+    """Not by the slot's content, which a lazy linker has not filled yet: by the name."""
+    found = _stand_ins.get(f"{image.path} {name}")
+    if found is None:
+        library: Any = ctypes.CDLL(image.path)
+        address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+        assert address is not None, "a function has an address"
+        found = _stand_ins[f"{image.path} {name}"] = calls.StandIn(name, address)
+    return found
