@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import struct
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -91,9 +92,10 @@ class Session:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         others: list[Session],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.accounts, self.reader, self.writer = accounts, reader, writer
-        self.others = others
+        self.others, self.tls = others, tls
         self.pid = 0
         self.cancelled = asyncio.Event()
         self.channels: set[str] = set()
@@ -114,7 +116,7 @@ class Session:
     async def run(self) -> None:
         """From the first byte to Terminate, or to the end of the stream."""
         while (first := await self.first_message())[:4] == SSL_REQUEST:
-            self.send(b"N")
+            await self.secure()
         if first[:4] == CANCEL_REQUEST:
             self.cancel(*struct.unpack("!ii", first[4:12]))
             self.writer.close()
@@ -145,6 +147,12 @@ class Session:
         for session in self.others:
             if session.pid == pid and key == 1:
                 session.cancelled.set()
+
+    async def secure(self) -> None:
+        """The client would like TLS."""
+        self.send(b"N" if self.tls is None else b"S")
+        if self.tls is not None:
+            await self.writer.start_tls(self.tls)
 
     async def first_message(self) -> bytes:
         """It has no kind: start-up, or the wish for TLS before it."""
@@ -323,14 +331,14 @@ class Session:
         return [], [], verb
 
 
-def server(accounts: dict[int, str]) -> Callable[[], Any]:
+def server(accounts: dict[int, str], tls: ssl.SSLContext | None = None) -> Callable[[], Any]:
     """The main of a host that serves these accounts."""
 
     async def main() -> None:
         sessions: list[Session] = []
 
         async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await Session(accounts, reader, writer, sessions).run()
+            await Session(accounts, reader, writer, sessions, tls).run()
 
         async with await asyncio.start_server(session, "0.0.0.0", 5432) as listening:
             await listening.serve_forever()

@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy
 
 import foretold
+from tests.compat import tls
 from tests.compat.scene import check, for_each, scenario
 from tests.compat.test_postgres import OWNERS, SELECT_ALL, start
 
@@ -237,9 +238,22 @@ async def crash(world: foretold.World) -> None:
     await on_host(world, main)
 
 
+@scenario
+async def over_tls(world: foretold.World) -> None:
+    """libpq has an OpenSSL of its own; what it draws is on the tape too."""
+    await start(world, tls.SERVER)
+
+    def main() -> None:
+        with psycopg.connect(f"{WHERE} sslmode=require") as own:
+            assert own.pgconn.ssl_in_use
+            assert own.execute(SELECT_ONE, (2,)).fetchone() == (2, "grace")
+
+    await on_host(world, main)
+
+
 MAINS = (
-    sync, in_tasks, notifications, cancelling, pool_of_threads, pool_of_tasks, engine, nobody_there,
-    crash,
+    sync, in_tasks, notifications, cancelling, pool_of_threads, pool_of_tasks, engine, over_tls,
+    nobody_there, crash,
 )  # fmt: skip
 
 

@@ -46,7 +46,6 @@ _SHAPES: Final[dict[str, _Prototype]] = {
     "fopen": _Prototype(_pointer, (_pointer, _pointer), None),
     "stat": _Prototype(_int, (_pointer, _pointer)),
     "__xstat": _Prototype(_int, (_int, _pointer, _pointer)),
-    "RAND_bytes": _Prototype(_int, (_pointer, _int), 0),
     "gss_acquire_cred": _Prototype(_uint, (_pointer,) * 8, 7 << 16),
     "pthread_mutex_lock": _Prototype(_int, (_pointer,), errno.EDEADLK),
     "pthread_mutex_unlock": _Prototype(_int, (_pointer,), errno.EPERM),

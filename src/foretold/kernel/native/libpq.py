@@ -19,14 +19,15 @@ from typing import Any, Final
 from foretold.kernel.native import calls, psycopg2
 from foretold.kernel.native.images import Image, ImportSlot, loaded
 from foretold.kernel.swap import Change
+from foretold.kernel.tls_patches import TlsRandom
 
 _DRIVERS: Final = (psycopg2.MODULE, "psycopg_binary.pq", "psycopg_c.pq", "psycopg.pq._pq_ctypes")
 _FOLDERS: Final = ("psycopg2", "psycopg_binary", "psycopg_c")
 
 _stand_ins: Final[dict[str, calls.StandIn]] = {}
 _looked_at: tuple[str, ...] = ()
-_slots: Final[dict[tuple[str, int], list[ImportSlot]]] = {}
-"""What was found in each library, by its path and where it lies."""
+_slots: Final[dict[Image, list[ImportSlot]]] = {}
+"""What was found in each library."""
 
 
 def drivers() -> tuple[str, ...]:
@@ -38,7 +39,11 @@ def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[Chan
     """What has to be changed for these drivers, beyond what was for those before."""
     if imported != _looked_at:
         _look(imported)
-    yield from (slot for slots in _slots.values() for slot in slots if not slot.applied)
+    for image, slots in _slots.items():
+        if not slots[0].applied:
+            yield from slots
+            if _is_libpq(image.path):
+                yield TlsRandom(image.path)
     if psycopg2.MODULE in imported and psycopg2.MODULE not in before:
         yield from psycopg2.changes()
 
@@ -46,20 +51,21 @@ def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[Chan
 def _look(imported: tuple[str, ...]) -> None:
     global _looked_at
     for image in loaded(_is_wanted):
-        key = image.path, image.base
-        if key not in _slots:
-            _slots[key] = list(_slots_of(image))
+        if image not in _slots and (found := list(_slots_of(image))):
+            _slots[image] = found
     _looked_at = imported
 
 
+def _is_libpq(path: str) -> bool:
+    return os.path.basename(path).startswith("libpq")
+
+
 def _is_wanted(path: str) -> bool:
-    folder, name = os.path.split(path)
-    return name.startswith("libpq") or os.path.basename(folder) in _FOLDERS
+    return _is_libpq(path) or os.path.basename(os.path.dirname(path)) in _FOLDERS
 
 
 def _slots_of(image: Image) -> Iterator[ImportSlot]:
-    is_driver = not os.path.basename(image.path).startswith("libpq")
-    wanted = calls.NAMES if is_driver else calls.NAMES - calls.LOCKS
+    wanted = calls.NAMES - calls.LOCKS if _is_libpq(image.path) else calls.NAMES
     for name, slot, sealed in image.imports(wanted):
         yield ImportSlot(slot, _stand_in(image, name).address, sealed=sealed)
 

@@ -17,10 +17,8 @@ import os
 import select
 import socket
 import struct
-from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
-from foretold.kernel import real
 from foretold.kernel.native.calls import set_async
 from foretold.kernel.threads.baton import StrandEnded
 from foretold.world.net.descriptors import FIRST, NATIVE_FIRST, OpenFile
@@ -33,11 +31,8 @@ if TYPE_CHECKING:
     from foretold.world.host import Host
     from foretold.world.world import World
 
-NUMBERS: Final = 1 << 20
-"""How many numbers there are before they are used again."""
 _POLLFD = struct.Struct("=ihh")
 _F_GETFL, _F_SETFL = 3, 4
-_RAND_OK = 1
 _NO_CREDENTIALS = 7 << 16
 """GSS_S_NO_CRED."""
 
@@ -234,10 +229,6 @@ class NativeCalls:
 
     def xstat(self, version: int, path: int, result: int) -> int:
         raise os_error(errno.ENOENT)
-
-    def RAND_bytes(self, buffer: int, size: int) -> int:  # noqa: N802  # its name in C
-        ctypes.memmove(buffer, self._host.entropy(size), size)
-        return _RAND_OK
 
     def gss_acquire_cred(self, minor: int, *rest: Any) -> int:
         """Nobody is logged in to Kerberos."""
