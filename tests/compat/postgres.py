@@ -156,9 +156,7 @@ class Session:
 
     async def first_message(self) -> bytes:
         """It has no kind: start-up, or the wish for TLS before it."""
-        return await self.reader.readexactly(
-            *struct.unpack("!i", self.less_4(await self.head(4)))
-        )
+        return await self.reader.readexactly(*struct.unpack("!i", self.less_4(await self.head(4))))
 
     async def head(self, size: int) -> bytes:
         return await self.reader.readexactly(size)
@@ -231,7 +229,9 @@ class Session:
     def notify(self, channel: str, payload: str) -> None:
         for session in self.others:
             if channel in session.channels:
-                session.send(message(b"A", struct.pack("!i", self.pid), text(channel), text(payload)))
+                session.send(
+                    message(b"A", struct.pack("!i", self.pid), text(channel), text(payload))
+                )
 
     def parse(self, body: bytes) -> None:
         (name, sql), _ = strings(body, 2)

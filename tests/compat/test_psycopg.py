@@ -91,7 +91,7 @@ async def notifications(world: foretold.World) -> None:
 
 @scenario
 async def cancelling(world: foretold.World) -> None:
-    """`cancel_safe` and `cancel` from another thread, and a cancelled task, end a long statement."""
+    """A long statement ends by `cancel_safe` or `cancel` of another thread, or with its task."""
     await start(world)
 
     def main() -> None:
@@ -215,7 +215,7 @@ async def nobody_there(world: foretold.World) -> None:
 
 @scenario
 async def crash(world: foretold.World) -> None:
-    """The server dies in the middle of a statement: by its kernel at once, by silence after long."""
+    """The server dies within a statement: its kernel says so at once, its silence after long."""
     await start(world)
 
     def main() -> None:

@@ -2,7 +2,7 @@
 
 It closes forgotten connections while it frees them, from C, even with an exception on its way; but
 Python code that C calls then, as ours, would lose that exception. CPython takes care of it before
-it calls a `__del__`. So inside a run connections have one, which closes them first.
+it calls a `__del__`. So while a session lasts connections have one, which closes them first.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ def changes() -> Iterator[Change]:
 
 
 def _close(connection: Any) -> None:
-    if fence.fenced_in() is not None:
-        with contextlib.suppress(Exception):  # it never was a connection
-            connection.close()
+    with contextlib.suppress(Exception):  # it never was a connection
+        connection.close()
 
 
 def _connect_swap(module: Any) -> Swap:
@@ -40,9 +39,7 @@ def _connect_swap(module: Any) -> Swap:
     )
 
     def connect(dsn: Any, connection_factory: Any = None, **names: Any) -> Any:
-        if connection_factory is None and fence.fenced_in() is not None:
-            connection_factory = kind
-        return original(dsn, connection_factory, **names)
+        return original(dsn, connection_factory or kind, **names)
 
     return Swap(module._connect, connect)
 

@@ -182,8 +182,8 @@ class Process:
 
     def passes(self, call: str, n: int = 0) -> None:
         """A call takes its time, and stands in the trace. By its size alone: what is written may
-        hold addresses, as logs do, and paths may hold pytest's numbers. Not so what the top level of
-        a module reads: the next run finds the module there."""
+        hold addresses, as logs do, and paths may hold pytest's numbers. Not so what a module's top
+        level reads: the next run finds the module there."""
         if self.maps:
             self.refresh_maps()
         if type(computer_of(get_ident())) is ImportTime:
