@@ -6,8 +6,14 @@ libpq speaks for itself here, in C; what it sends crosses the simulated network.
 from __future__ import annotations
 
 import asyncio
+import ctypes.util
+import json
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -261,3 +267,17 @@ MAINS = (
 def test_psycopg(main) -> None:
     """What each scenario says holds on every tape."""
     check(main)
+
+
+def test_pure_python() -> None:
+    """The implementation without C, on the machine's own libpq, in a process of its own."""
+    if not ctypes.util.find_library("pq"):
+        pytest.skip("this machine has no libpq of its own")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.compat.child", "1", "psycopg."],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PSYCOPG_IMPL": "python"},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert len(json.loads(done.stdout)) == 2 * (len(MAINS) + 1)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes.util
 import gc
+import os
 import socket
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import psycopg
 import psycopg2
@@ -19,6 +22,7 @@ from tests.compat.postgres import Session
 from tests.compat.test_postgres import OWNERS, SELECT_ALL, start
 from tests.compat.test_psycopg import WHERE, on_host
 
+ROOT = Path(__file__).parents[2]
 SEEDS = range(20)
 
 
@@ -209,9 +213,13 @@ assert len(digests) == 1, digests
 """
 
 
-def test_drivers_may_be_imported_inside_the_run() -> None:
+@pytest.mark.parametrize("implementation", ["binary", "python"])
+def test_drivers_may_be_imported_inside_the_run(implementation: str) -> None:
     """Their libraries are led to the world at once, and the first run is as the others."""
-    subprocess.run([sys.executable, "-c", IMPORTING], check=True)
+    if implementation == "python" and not ctypes.util.find_library("pq"):
+        pytest.skip("this machine has no libpq of its own")
+    environment = {**os.environ, "PSYCOPG_IMPL": implementation}
+    subprocess.run([sys.executable, "-c", IMPORTING], env=environment, cwd=ROOT, check=True)
 
 
 async def transfers(world: foretold.World) -> None:

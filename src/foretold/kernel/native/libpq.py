@@ -16,12 +16,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
+from foretold.kernel import fence
 from foretold.kernel.native import calls, psycopg2
 from foretold.kernel.native.images import Image, ImportSlot, loaded
-from foretold.kernel.swap import Change
+from foretold.kernel.swap import Change, ModuleName
 from foretold.kernel.tls_patches import TlsRandom
 
 _DRIVERS: Final = (psycopg2.MODULE, "psycopg_binary.pq", "psycopg_c.pq", "psycopg.pq._pq_ctypes")
+_FINDER: Final = "ctypes.util"
 _FOLDERS: Final = ("psycopg2", "psycopg_binary", "psycopg_c")
 
 _stand_ins: Final[dict[str, calls.StandIn]] = {}
@@ -31,14 +33,16 @@ _slots: Final[dict[Image, list[ImportSlot]]] = {}
 
 
 def drivers() -> tuple[str, ...]:
-    """The drivers that are imported."""
-    return tuple(name for name in _DRIVERS if name in sys.modules)
+    """The drivers that are imported, and what finds libraries for them."""
+    return tuple(name for name in (*_DRIVERS, _FINDER) if name in sys.modules)
 
 
 def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[Change]:
     """What has to be changed for these drivers, beyond what was for those before."""
-    if imported != _looked_at:
+    if imported not in (_looked_at, (_FINDER,)):
         _look(imported)
+    if _FINDER in imported and _FINDER not in before:
+        yield _real_finder()
     for image, slots in _slots.items():
         if not slots[0].applied:
             yield from slots
@@ -46,6 +50,19 @@ def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[Chan
                 yield TlsRandom(image.path)
     if psycopg2.MODULE in imported and psycopg2.MODULE not in before:
         yield from psycopg2.changes()
+
+
+def _real_finder() -> ModuleName:
+    """`find_library` starts a process to ask where libraries are. As an import it sees reality."""
+    module = sys.modules[_FINDER]
+    original = module.find_library
+
+    def find_library(name: str) -> str | None:
+        with fence.passage():
+            found: str | None = original(name)
+        return found
+
+    return ModuleName(module, "find_library", find_library)
 
 
 def _look(imported: tuple[str, ...]) -> None:
