@@ -153,9 +153,12 @@ class NativeCalls:
         room.value = len(data)
         return 0
 
-    def getaddrinfo(self, name: int | None, service: int | None, hints: int, found: int) -> int:
+    def getaddrinfo(
+        self, name: int | None, service: int | None, hints: int | None, found: int
+    ) -> int:
         host = self._host
-        flags, family, kind, proto = struct.unpack("=4i", ctypes.string_at(hints, 16))
+        wishes = ctypes.string_at(hints, 16) if hints else bytes(16)
+        flags, family, kind, proto = struct.unpack("=4i", wishes)
         try:
             answers = host.world.dns.getaddrinfo(
                 host, _bytes_at(name), _bytes_at(service), family, kind, proto, flags
