@@ -11,6 +11,7 @@ Nothing is done before a driver is imported; the libraries are looked at once in
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -47,9 +48,18 @@ def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[Chan
         if not slots[0].applied:
             yield from slots
             if _is_libpq(image.path):
-                yield TlsRandom(image.path)
+                yield _random_of(image.path)
     if psycopg2.MODULE in imported and psycopg2.MODULE not in before:
-        yield from psycopg2.changes()
+        yield from _changes_of_psycopg2()
+
+
+_random_of: Final = functools.cache(TlsRandom)
+
+
+@functools.cache
+def _changes_of_psycopg2() -> tuple[Change, ...]:
+    """Made once: they are applied and undone for every session."""
+    return tuple(psycopg2.changes())
 
 
 def _real_finder() -> ModuleName:
