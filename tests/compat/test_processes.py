@@ -96,6 +96,8 @@ def test_every_library_is_here() -> None:
         "http2",
         "nats",
         "postgres",
+        "psycopg",
+        "psycopg2",
         "redis",
         "websockets",
     }

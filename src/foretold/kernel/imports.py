@@ -24,6 +24,10 @@ from foretold.kernel.swap import ModuleName
 
 _bootstrap: Final[Any] = import_system
 _find_and_load: Final[Callable[..., Any]] = _bootstrap._find_and_load
+AT_ONCE: Final = frozenset({"ctypes.util"})
+"""Modules whose importers use them at their own top level."""
+on_import: Callable[[], None] | None = None
+"""Called after each import inside a run, of its outermost module or one of these."""
 
 
 def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
@@ -44,6 +48,8 @@ def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
         running[ident] = computer
         if outermost:
             generators.adopt_imported(born)
+        if on_import is not None and (outermost or name in AT_ONCE):
+            on_import()
 
 
 # Python leaves the frames of its import system out of tracebacks; this one belongs to it.

@@ -42,6 +42,7 @@ from foretold.kernel import (
     numpy_generators,
 )
 from foretold.kernel.computer import Computer, running
+from foretold.kernel.native import libpq
 from foretold.kernel.swap import Changes, Swap
 from foretold.kernel.threads import locks, start
 from foretold.kernel.tls_patches import TlsRandom
@@ -58,6 +59,8 @@ class Patches:
         self._marks: tuple[int, ...] = ()
         self._bound: list[Swap] = []
         self._of_locks: list[BuiltinFunctionType] = []
+        self._drivers: tuple[str, ...] = ()
+        imports.on_import = self._adopt_libpq
 
     # --- installed ---------------------------------------------------------------------------
 
@@ -70,6 +73,7 @@ class Patches:
             self._changes.apply(*file_patches.ALL_CHANGES)
             try:
                 self._adopt_ssl()
+                self._adopt_libpq()
                 hashes.install()
             except BaseException:
                 self._undo()
@@ -90,6 +94,7 @@ class Patches:
     def _undo(self) -> None:
         self._changes.undo()
         self._ssl_done = self._ssl_sockets_done = False
+        self._drivers = ()
         locks.forget_bound_methods()
 
     def _adopt_ssl(self) -> None:
@@ -99,6 +104,12 @@ class Patches:
         if not self._ssl_sockets_done and hasattr(sys.modules.get("ssl"), "SSLSocket"):
             self._changes.apply(*asking.tls_changes())
             self._ssl_sockets_done = True
+
+    def _adopt_libpq(self) -> None:
+        found = libpq.drivers()
+        if found != self._drivers:
+            self._changes.apply(*libpq.changes(found, self._drivers))
+            self._drivers = found
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -166,6 +177,7 @@ class Patches:
                 " use the world that is there (foretold.current_world())"
             )
         self._adopt_ssl()
+        self._adopt_libpq()
         hashes.begin_run()
         entropy_patches.begin_run(computer)
         counters.begin_run()

@@ -235,14 +235,31 @@ def _inside(world: World) -> Iterator[None]:
             world.sealed = True
             world.trace.seal()
             try:
-                end_threads(world.outside.crews())
-                end_strands(world.dead_threads)
+                _end_threads(world)
                 for finish in world.at_end:
                     finish()
                 _take_down(world)
             finally:
                 asyncio.set_event_loop_policy(former_policy)
                 leave()
+
+
+def _end_threads(world: World) -> None:
+    crews = [crew for crew in world.outside.crews() if crew.threaded]
+    if crews or world.dead_threads:
+        with _no_last_words():
+            end_threads(world.outside.crews())
+            end_strands(world.dead_threads)
+    else:
+        end_threads(world.outside.crews())
+
+
+@contextlib.contextmanager
+def _no_last_words() -> Iterator[None]:
+    """Who was cut off does not complain that something was not closed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
 
 
 def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, BaseException | None]:
@@ -397,7 +414,7 @@ def _bury_for_good(world: World) -> None:
     """Processes that were killed end nothing: no `finally`, no `__exit__`, no `__aexit__`. Their
     coroutines are not closed either: CPython 3.12.1 leaks what a coroutine awaits if it is closed
     when it has ended, and with it the whole world."""
-    with nothing_is_finalized():
+    with nothing_is_finalized(), _no_last_words():
         _leave_lying(world.graves)
         _close_loops(world.graves)
         world.forget_the_dead()

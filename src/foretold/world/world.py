@@ -9,7 +9,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import printable
 from foretold.errors import BackgroundFailure, UsageError
@@ -34,6 +34,9 @@ from foretold.world.net.wire import Wire
 from foretold.world.outside import Outside
 from foretold.world.services import maker_of
 from foretold.world.settings import Settings
+
+if TYPE_CHECKING:
+    from foretold.world.net.native import NativeSockets
 
 DEFAULT_HOST = "main"
 FAILURES_MAX = 100
@@ -78,6 +81,8 @@ class World:
         self.network = Network(tape, trace, self.wire)
         self.network.on_fault = self._keep_fault
         self.dns = Dns(self.network)
+        self.native: NativeSockets | None = None
+        """The sockets of C libraries, from the first on."""
         self.hosts: dict[str, Host] = {}
         self.graves: list[Any] = []
         self.dead_threads: list[Strand] = []

@@ -12,6 +12,7 @@ thread could run.
 from __future__ import annotations
 
 import _imp
+import sys
 from _thread import get_ident
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -98,6 +99,7 @@ class Crew:
         kernel, main = self.kernel, self.main
         self.threaded = kernel.crowded = True
         main.actor = kernel.register.enrol(MAIN_THREAD)
+        _forget_logging_levels()
         self._until_check = kernel.check_thread_step(main.actor, 0)
 
     # --- points ----------------------------------------------------------------------------------
@@ -377,6 +379,15 @@ class Crew:
     def living(self) -> list[Strand]:
         """The threads that have not ended."""
         return [s for s in self.strands if s.state is not ENDED and s.state is not DEAD]
+
+
+def _forget_logging_levels() -> None:
+    """A logger takes a lock when it is first asked for its level, and remembers it: the first run
+    of a process would have points that others have not."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        for logger in (logging.root, *logging.root.manager.loggerDict.values()):
+            getattr(logger, "_cache", {}).clear()
 
 
 def _never() -> bool:
