@@ -133,6 +133,20 @@ def _readable_tape(path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def foretold_postgres_schema() -> Any:
+    """The schema of `foretold_postgres`: override this fixture in your conftest.py."""
+    return None
+
+
+@pytest.fixture
+def foretold_postgres(foretold_postgres_schema: Any) -> Any:
+    """The PostgreSQL server of the run, in simulated tests: begun when it is first used there."""
+    from foretold.services.postgres.fixture import PostgresOfTheRun
+
+    return PostgresOfTheRun(foretold_postgres_schema)
+
+
 class Session:
     """One run of pytest."""
 

@@ -10,6 +10,8 @@
     │   ├── EscapedWorld            the program tried to touch the real world from inside a run
     │   ├── HostDied                the test waits for the main of a host that was killed
     │   ├── BackgroundFailure       something failed where nobody was looking
+    │   ├── ServiceError            a real service is missing, does not start, or has died
+    │   │   └── PostgresError       the server refused one of our own statements
     │   └── Nondeterminism          one tape gave two different runs
     └── AssertionError
         └── PropertyViolated        `foretold.always(...)` was false
@@ -88,6 +90,26 @@ class BackgroundFailure(ForetoldError):
 
     Remedy: keep a reference to the task and await it; or pass `background_errors="ignore"`.
     """
+
+
+class ServiceError(ForetoldError):
+    """A real service that the run needs (PostgreSQL) is missing, does not start, or has died.
+
+    The message says what was tried and what to install or change, and shows the end of the log.
+    """
+
+
+class PostgresError(ServiceError):
+    """PostgreSQL refused a statement of foretold's own, such as the schema that a test gave.
+
+    What the program under test sends is answered to the program, as always.
+    """
+
+    def __init__(self, message: str, sqlstate: str = "", detail: str = "") -> None:
+        super().__init__(f"{message} ({sqlstate})" + (f"\n{detail}" if detail else ""))
+        self.message = message
+        self.sqlstate = sqlstate
+        self.detail = detail
 
 
 class Nondeterminism(ForetoldError):

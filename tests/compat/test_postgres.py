@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Any
 
 import asyncpg
@@ -19,10 +20,10 @@ SELECT_ONE = "SELECT id, owner FROM account WHERE id = $1"
 INSERT = "INSERT INTO account VALUES ($1, $2)"
 
 
-async def start(world: foretold.World) -> dict[int, str]:
+async def start(world: foretold.World, tls: ssl.SSLContext | None = None) -> dict[int, str]:
     """The server on host `db`."""
     accounts = dict(OWNERS)
-    world.host("db").start(server(accounts))
+    world.host("db").start(server(accounts, tls))
     await world.host("db").listening(5432)
     return accounts
 

@@ -97,6 +97,8 @@ def test_every_library_is_here() -> None:
         "http2",
         "nats",
         "postgres",
+        "psycopg",
+        "psycopg2",
         "redis",
         "requests",
         "threads_fastapi",

@@ -471,3 +471,20 @@ def test_nothing_is_left_after_many_runs() -> None:
     assert not vars(threading)["_limbo"]
     assert len(os.listdir("/proc/self/task")) <= 3  # the last one may not have left the system yet
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+
+
+def test_the_first_word_of_a_logger_counts_in_each_run() -> None:
+    """A logger takes a lock when it first learns its level: each run begins without that."""
+    logger = logging.getLogger("never used before")
+
+    async def main() -> None:
+        def work() -> None:
+            logger.debug("nobody reads this")
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert len({foretold.run(main, seed=1).digest for _ in range(3)}) == 1

@@ -24,14 +24,11 @@ from foretold.kernel.swap import ModuleName
 
 _bootstrap: Final[Any] = import_system
 _find_and_load: Final[Callable[..., Any]] = _bootstrap._find_and_load
-
-
-def nothing() -> None:
-    """There is nobody to tell."""
-
-
-after_import: Callable[[], object] = nothing
-"""Called when modules were imported in a run: what they brought along may want patches."""
+AT_ONCE: Final = frozenset({"ctypes.util"})
+"""Modules whose importers use them at their own top level."""
+on_import: Callable[[], None] | None = None
+"""Called after each import inside a run, of its outermost module or one of these: what was brought
+along may want patches."""
 
 
 def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
@@ -52,7 +49,8 @@ def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
         running[ident] = computer
         if outermost:
             generators.adopt_imported(born)
-            after_import()
+        if on_import is not None and (outermost or name in AT_ONCE):
+            on_import()
 
 
 # Python leaves the frames of its import system out of tracebacks; this one belongs to it.

@@ -42,6 +42,7 @@ from foretold.kernel import (
     numpy_generators,
 )
 from foretold.kernel.computer import Computer, running
+from foretold.kernel.native import libpq
 from foretold.kernel.sqlite import adopt as sqlite
 from foretold.kernel.swap import Changes, Swap
 from foretold.kernel.threads import alone, locks, start
@@ -59,6 +60,8 @@ class Patches:
         self._marks: tuple[int, ...] = ()
         self._bound: list[Swap] = []
         self._of_locks: list[BuiltinFunctionType] = []
+        self._drivers: tuple[str, ...] = ()
+        imports.on_import = self._adopt_imported
 
     # --- installed ---------------------------------------------------------------------------
 
@@ -72,6 +75,7 @@ class Patches:
             try:
                 self._adopt_ssl()
                 self._adopt_sqlite()
+                self._adopt_libpq()
                 hashes.install()
             except BaseException:
                 self._undo()
@@ -93,6 +97,7 @@ class Patches:
         self._changes.undo()
         self._ssl_done = self._ssl_sockets_done = False
         sqlite.forget()
+        self._drivers = ()
         locks.forget_bound_methods()
 
     def _adopt_ssl(self) -> None:
@@ -103,8 +108,18 @@ class Patches:
             self._changes.apply(*asking.tls_changes())
             self._ssl_sockets_done = True
 
+    def _adopt_imported(self) -> None:
+        self._adopt_sqlite()
+        self._adopt_libpq()
+
     def _adopt_sqlite(self) -> None:
         self._changes.apply(*sqlite.new_changes())
+
+    def _adopt_libpq(self) -> None:
+        found = libpq.drivers()
+        if found != self._drivers:
+            self._changes.apply(*libpq.changes(found, self._drivers))
+            self._drivers = found
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -173,6 +188,7 @@ class Patches:
             )
         self._adopt_ssl()
         self._adopt_sqlite()
+        self._adopt_libpq()
         hashes.begin_run()
         entropy_patches.begin_run(computer)
         counters.begin_run()
@@ -181,7 +197,6 @@ class Patches:
         file_patches.begin_run(computer)
         environment_patches.begin_run()
         sqlite.begin_run()
-        imports.after_import = self._adopt_sqlite
         self._computer = running[get_ident()] = computer
 
     def deactivate(self) -> None:
@@ -189,7 +204,6 @@ class Patches:
         if self._computer is not None:
             self._computer = None
             running.clear()
-            imports.after_import = imports.nothing
             sqlite.end_run()
             environment_patches.end_run()
             file_patches.end_run()

@@ -61,6 +61,7 @@ signal = copy_of(_signal.signal)
 setitimer = copy_of(_signal.setitimer)
 select = copy_of(_select.select)
 poll = copy_of(_select.poll)
+read = copy_of(os.read)
 socketpair = copy_of(_socket.socketpair)
 
 # Locks: what their methods do, for our own hand-overs. They are called as `lock_acquire(lock)`.

@@ -48,9 +48,9 @@ def _address(function: Any) -> int | None:
 _METHOD: Final = _RandMethod(None, _address(_FILL), None, None, _address(_FILL), _address(_READY))
 
 
-def _library() -> Any:
-    """The OpenSSL that Python's own ssl module uses, or None if it hides the function."""
-    path = getattr(sys.modules.get("_ssl"), "__file__", None)
+def _library(user: str | None) -> Any:
+    """The OpenSSL that a library uses, or None if it hides the function."""
+    path = user or getattr(sys.modules.get("_ssl"), "__file__", None)
     if path is None:
         return None
     library = ctypes.CDLL(path)
@@ -62,10 +62,11 @@ def _library() -> Any:
 
 
 class TlsRandom:
-    """OpenSSL's source of randomness, ours by `apply`, its own again by `undo`."""
+    """OpenSSL's source of randomness, ours by `apply`, its own again by `undo`: that of the library
+    at this path, or of Python's own ssl module."""
 
-    def __init__(self) -> None:
-        self._library = _library()
+    def __init__(self, user: str | None = None) -> None:
+        self._library = _library(user)
         self._before: int | None = None
 
     @property

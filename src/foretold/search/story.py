@@ -18,6 +18,7 @@ from foretold.search.cast import Cast
 from foretold.search.failure import Delay
 from foretold.search.moments import Ending, Moment, lines_of, moments_of, who_of
 from foretold.search.signature import place_of
+from foretold.search.transactions import tell_transactions
 from foretold.search.words import (
     callback_in_words,
     duration,
@@ -85,6 +86,7 @@ def tell(
         parts.append(f"  … of a long run: the last {KEPT_EVENTS:,} events")
     parts += lines_of(moments, start_ns, cast.names(), LINES_MAX)
     parts += cast.others(kept[begin:])
+    parts += tell_transactions(kept, start_ns)
     return "\n".join(parts), delays
 
 

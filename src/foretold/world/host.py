@@ -13,7 +13,7 @@ import signal
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.clock import to_ns
@@ -58,6 +58,19 @@ async def _call_plain(main: Callable[[], Any], loop: HostLoop) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
+class Appliance(Protocol):
+    """A server that is no Python program: it acts when something arrives, and at instants."""
+
+    def died(self) -> None:
+        """Its process is gone, or its power."""
+
+    def begin_again(self) -> None:
+        """It is started anew."""
+
+    def resumed(self) -> None:
+        """It goes on after a pause."""
+
+
 class Host:
     """One computer of the world: a loop, a clock, addresses, a process that can die."""
 
@@ -94,6 +107,8 @@ class Host:
         self._choices: Stream | None = None
         self._disk: Disk | None = None
         self._answers: dict[str, Callable[..., Any]] | None = None
+        self.appliance: Appliance | None = None
+        """What runs here if it is no Python program."""
 
     def __repr__(self) -> str:
         return f"<host {self.name}>"
@@ -298,6 +313,8 @@ class Host:
         """
         self._not_the_tests_own("restart")
         programs = [main] if main is not None else self.programs
+        if self.appliance is not None:
+            return self._restart_appliance(self.appliance)
         if not programs:
             raise UsageError(f"{self.name} has no main to restart with: restart(main=…)")
         if not self.loop.is_closed() and self.mains:
@@ -308,6 +325,17 @@ class Host:
         self.wake()
         self._begin_process()
         return [self.start(program) for program in programs][-1]
+
+    def _restart_appliance(self, appliance: Appliance) -> HostTask:
+        if self.loops:
+            self.kill()
+        self.world.note_fault(f"restart {self.name}")
+        if self.stack.dead:
+            self.stack.regain_power(self.world.now_ns())
+        self.wake()
+        self._begin_process()
+        appliance.begin_again()
+        return HostTask(self, self.loop.create_task(asyncio.sleep(0)))
 
     def _begin_process(self) -> None:
         self.turns += 1
@@ -341,6 +369,8 @@ class Host:
             self.paused = False
             self.wake()
             self.world.note_fault(f"resume {self.name}")
+            if self.appliance is not None:
+                self.appliance.resumed()
 
     def _not_the_tests_own(self, verb: str) -> None:
         if self is self.world.home:
@@ -353,6 +383,8 @@ class Host:
     def _bury(self) -> None:
         """What the process was doing is kept, unseen, until the run is over."""
         self.paused = False
+        if self.appliance is not None:
+            self.appliance.died()
         self.world.keep_dead(self)
         self.descriptors.process_is_over = True
         self._end_files()

@@ -266,8 +266,9 @@ def _inside(world: World) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _left_open(world: World) -> Iterator[None]:
-    """That a killed process has closed nothing is no mistake of the program."""
-    if not world.graves:
+    """That a killed process has closed nothing is no mistake of the program; nor that a thread has
+    not, that was cut off where it stood."""
+    if not world.graves and not any(crew.threaded for crew in world.outside.crews()):
         yield
         return
     with warnings.catch_warnings():
@@ -437,7 +438,7 @@ def _bury_for_good(world: World) -> None:
     """Processes that were killed end nothing: no `finally`, no `__exit__`, no `__aexit__`. Their
     coroutines are not closed either: CPython 3.12.1 leaks what a coroutine awaits if it is closed
     when it has ended, and with it the whole world."""
-    with nothing_is_finalized():
+    with nothing_is_finalized(), _no_last_words():
         _leave_lying(world.graves)
         _close_loops(world.graves)
         world.forget_the_dead()

@@ -9,7 +9,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import printable
 from foretold.errors import BackgroundFailure, UsageError
@@ -32,7 +32,11 @@ from foretold.world.net.dns import Dns, check_host_name
 from foretold.world.net.network import Network
 from foretold.world.net.wire import Wire
 from foretold.world.outside import Outside
+from foretold.world.services import maker_of
 from foretold.world.settings import Settings
+
+if TYPE_CHECKING:
+    from foretold.world.net.native import NativeSockets
 
 DEFAULT_HOST = "main"
 FAILURES_MAX = 100
@@ -60,6 +64,8 @@ class World:
         """The run is over; what still unwinds has no effect any more."""
         self.shared: dict[Any, Any] = {}
         """What draws of one run have in common (`st.shared()`)."""
+        self.services: dict[str, list[Any]] = {}
+        """The services that this run has started, by sort."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self.ending = False
@@ -75,6 +81,8 @@ class World:
         self.network = Network(tape, trace, self.wire)
         self.network.on_fault = self._keep_fault
         self.dns = Dns(self.network)
+        self.native: NativeSockets | None = None
+        """The sockets of C libraries, from the first on."""
         self.hosts: dict[str, Host] = {}
         self.graves: list[Any] = []
         self.threads_left: list[str] = []
@@ -130,6 +138,11 @@ class World:
         if environment is not None:
             found.environment.give(environment)
         return found
+
+    async def postgres(self, schema: Any = None, **settings: Any) -> Any:
+        """A real PostgreSQL server at host `postgres`, with this schema in it; its `dsn` says where
+        programs find it. See docs/postgres.md for the settings."""
+        return await maker_of("postgres")(self, schema, **settings)
 
     @property
     def acting_host(self) -> Host:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
+from foretold.kernel.computer import computer_of
 from foretold.kernel.file_patches import ELSEWHERE, RealPath
 from foretold.world.disk.errors import failure
 from foretold.world.disk.filesystem import FileSystem
@@ -19,6 +21,7 @@ from foretold.world.disk.lower import LowerFile, RealFiles
 from foretold.world.disk.nodes import Directory, Node
 from foretold.world.disk.openfile import OpenFile
 from foretold.world.disk.walk import NullInPath
+from foretold.world.importtime import ImportTime
 from foretold.world.net.descriptors import FIRST
 
 if TYPE_CHECKING:
@@ -179,9 +182,12 @@ class Process:
 
     def passes(self, call: str, n: int = 0) -> None:
         """A call takes its time, and stands in the trace. By its size alone: what is written may
-        hold addresses, as logs do, and paths may hold pytest's numbers."""
+        hold addresses, as logs do, and paths may hold pytest's numbers. Not so what a module's top
+        level reads: the next run finds the module there."""
         if self.maps:
             self.refresh_maps()
+        if type(computer_of(get_ident())) is ImportTime:
+            return
         clock = self.host.kernel.clock
         clock.ns += clock.step_ns * (FSYNC_STEPS if call in ("fsync", "fdatasync") else 1)
         self.host.kernel.trace.note(f"disk {self.host.name} {call} {n}")

@@ -33,6 +33,7 @@ from foretold.world.faults.misdirected_write import MISDIRECTED_WRITE
 from foretold.world.faults.one_way import ONE_WAY
 from foretold.world.faults.partition import PARTITION
 from foretold.world.faults.pause import PAUSE
+from foretold.world.faults.postgres import KINDS as POSTGRES_KINDS
 from foretold.world.faults.reordering import REORDERING
 from foretold.world.faults.reset import RESET
 from foretold.world.faults.short_write import SHORT_WRITE
@@ -76,7 +77,10 @@ them, so take `disk_errors` for the others."""
 disk_errors = disk.without("bit_rot", "misdirected_write", "lost_fsync")
 """What a disk does and says so: every program has to cope with these."""
 
-name_sets(network=network, hosts=hosts, disk=disk, disk_errors=disk_errors)
+postgres = FaultSet.of(*POSTGRES_KINDS)
+"""What a PostgreSQL server does to its clients (`world.postgres`)."""
+
+name_sets(network=network, hosts=hosts, disk=disk, disk_errors=disk_errors, postgres=postgres)
 
 __all__ = [
     "FaultSet",
@@ -86,4 +90,5 @@ __all__ = [
     "faults_text",
     "hosts",
     "network",
+    "postgres",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import os
 import signal
 import socket
@@ -83,6 +84,7 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         "select.select": lambda *lists: select_on(host, *lists),
         "select.epoll": lambda *args, **names: Epoll(host, *args, **names),
         "signal.signal": set_signal,
+        "native": functools.cache(lambda: _native(host)),
         "ssl.SSLSocket": lambda cls, sock: _tls().class_for(cls, sock),
         "ssl._wrap_socket": lambda *args, **names: _tls().wrap(*args, **names),
         **pipe_answers(host),
@@ -106,6 +108,13 @@ def _raise_signal(host: Host, number: int) -> None:
 def end_by_signal(host: str, number: int, frame: object = None) -> NoReturn:
     """The default action ends the process here and now; its main goes no further."""
     raise asyncio.CancelledError(f"{host} was ended by signal {number}")
+
+
+def _native(host: Host) -> Any:
+    """Only for who uses a C library that asks."""
+    from foretold.world.net.native import native_calls
+
+    return native_calls(host)
 
 
 def _tls() -> Any:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FIRST = 1 << 24
 """Above any real descriptor: Linux allows at most 2**20 by default."""
+NATIVE_FIRST = 1 << 25
+"""Sockets that a C library holds have numbers from here on: see native.py."""
 
 
 class OpenFile:
@@ -98,13 +100,21 @@ class Descriptors:
         self.files[fd] = file
         file.fds.append(fd)
 
+    def renumber(self, fd: int, number: int) -> None:
+        """An open file gets another number instead, which nobody else has."""
+        file = self.files.pop(fd)
+        self._free.append(fd)
+        self.files[number] = file
+        file.fds[file.fds.index(fd)] = number
+
     def take_back(self, fd: int) -> None:
         """`close`: the number is free, and the file is released with its last one."""
         file = self.files.pop(fd, None)
         if file is None:
             return
         self.stir(fd)
-        self._free.append(fd)
+        if fd < NATIVE_FIRST:
+            self._free.append(fd)
         file.fds.remove(fd)
         if not file.fds:
             file.released()

@@ -1,0 +1,23 @@
+"""L3: real services under control.
+
+Each is a package of its own, imported when a test first asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from foretold.world.services import provide
+
+if TYPE_CHECKING:
+    from foretold.services.postgres.server import Postgres
+
+
+async def postgres(world: Any, *args: Any, **names: Any) -> Postgres:
+    """A PostgreSQL server in the world."""
+    from foretold.services.postgres.server import begin
+
+    return begin(world, *args, **names)
+
+
+provide("postgres", postgres)

@@ -1,0 +1,1 @@
+"""A real PostgreSQL server whose clock, timers, sleeps and randomness obey the world."""

@@ -1,0 +1,242 @@
+"""One process of the real server, and the real connection to it.
+
+While it works on a group of messages, virtual time stands still and nobody else of the world runs.
+It is read from until it has answered, or says that it can't go on: it waits for a lock (the server
+itself says so on this connection: `log_lock_waits`), or it sleeps (the preload library says so).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from foretold.errors import ForetoldError
+from foretold.kernel import fence, real
+from foretold.services.postgres import protocol
+from foretold.services.postgres.protocol import (
+    ANSWERS,
+    COPY_IN,
+    ERROR,
+    FLUSH,
+    IDLE,
+    KEY_DATA,
+    NOTICE,
+    READY,
+    Group,
+)
+
+if TYPE_CHECKING:
+    from foretold.services.postgres.cluster import Cluster
+
+RECEIVE_BYTES = 1 << 18
+SILENCE_MS = 20
+"""So long a backend is waited for before somebody asks whether it is blocked. (It has said so much
+earlier, unless the program has turned such notices off.)"""
+SILENCE_MS_MAX = 120_000
+LOG: Final = b"SLOG\0"
+WAITS: Final = b"still waiting for "
+
+DONE, BLOCKED, SLEEPING, GONE = "done", "blocked", "sleeping", "gone"
+
+
+class BackendLost(ForetoldError):
+    """The server's process does not answer any more."""
+
+
+class Backend:
+    """A connection to a process of the server."""
+
+    def __init__(self, cluster: Cluster, code: int, parameters: dict[str, str]) -> None:
+        self.cluster = cluster
+        self.parameters = parameters
+        self.pid = 0
+        self.state = IDLE
+        self.skipping = False
+        """After an error the server skips all until Sync."""
+        self.stopped = False
+        self.code = code
+        self.accepted = False
+        """Whether the server has let the session begin."""
+        self.is_clean = True
+        """Whether it waits for a new message, and has said all about earlier ones."""
+        self.greeting: list[bytes] = []
+        """What the server said when the session began."""
+        self._buffer = bytearray()
+        self._messages: deque[bytes] = deque()
+        self._poll = real.poll()
+        with fence.passage():
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.connect(cluster.socket_path)
+        self._poll.register(self._socket.fileno(), select.POLLIN)
+        if cluster.page is not None:
+            self._poll.register(cluster.page.notify_fd, select.POLLIN)
+        options = f"{parameters.get('options', '')} -c client_min_messages=log".strip()
+        self._send(protocol.startup(code, {**parameters, "options": options}.items()))
+
+    def greet(self) -> bool:
+        """Read what the server says to a new session. False if it refuses."""
+        outcome, self.greeting = self.read(lambda m: m[:1] in (READY, ERROR))
+        for message in self.greeting:
+            if message[:1] == KEY_DATA:
+                self.pid = int.from_bytes(message[5:9], "big")
+        accepted = outcome == DONE and self.greeting[-1][:1] == READY
+        if accepted and self.cluster.page is not None:
+            self.cluster.page.watch(self.pid)
+        return accepted
+
+    # --- talking ---------------------------------------------------------------------------------
+
+    def _send(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # if it is gone, reading will tell
+            self._socket.sendall(data)
+
+    def send(self, data: bytes) -> None:
+        """Give the server something to do."""
+        self._send(data)
+
+    def read(
+        self, is_last: Callable[[bytes], bool], is_blocked: Callable[[], bool] | None = None
+    ) -> tuple[str, list[bytes]]:
+        """Messages until `is_last`, or until the server can't go on."""
+        found: list[bytes] = []
+        silent_ms = 0
+        while True:
+            outcome = self._take(found, is_last)
+            if outcome is not None:
+                return outcome, found
+            ready = self._poll.poll(SILENCE_MS)
+            if not ready:
+                silent_ms += SILENCE_MS
+                if is_blocked is not None and is_blocked():
+                    return BLOCKED, found
+                if silent_ms >= SILENCE_MS_MAX:
+                    raise BackendLost(
+                        f"PostgreSQL has not answered for {silent_ms // 1_000} real seconds, and "
+                        "waits for no lock. Is a statement of the program that expensive?"
+                    )
+                continue
+            if len(ready) == 1 and ready[0][0] != self._socket.fileno():
+                if self._is_asleep():
+                    return SLEEPING, found
+                continue
+            if not self._receive():
+                return GONE, found
+
+    def _take(self, found: list[bytes], is_last: Callable[[bytes], bool]) -> str | None:
+        messages = self._messages
+        while messages:
+            message = messages.popleft()
+            if message[:1] == NOTICE and message.startswith(LOG, 5):
+                if WAITS in message:
+                    return BLOCKED
+                continue  # the program has not asked for those
+            found.append(message)
+            if message[:1] == READY:
+                self.state, self.skipping = message[5:6], False
+            if is_last(message):
+                return DONE
+        return None
+
+    def _receive(self) -> bool:
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+        except OSError:
+            return False
+        self._buffer += data
+        self._messages.extend(protocol.split(self._buffer))
+        return bool(data)
+
+    def _is_asleep(self) -> bool:
+        page = self.cluster.page
+        return page is not None and self.pid in page.read_notices()
+
+    def ask(self, data: bytes) -> list[bytes]:
+        """Have something done that can't block."""
+        self._send(data)
+        outcome, messages = self.read(lambda message: message[:1] == READY)
+        if outcome != DONE:
+            raise BackendLost(f"PostgreSQL was asked for something of ours, and {outcome}")
+        return messages
+
+    # --- signals ---------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """It goes no further, whatever locks it is given, until it is let go."""
+        self.stopped = True
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if self.stopped:
+            self.stopped = False
+            self._signal(signal.SIGCONT)
+
+    def cancel(self) -> None:
+        """Cancel the statement, as a request to cancel would."""
+        self._signal(signal.SIGINT)
+
+    def terminate(self) -> None:
+        """End the session, as an administrator would."""
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            real.kill(self.pid, number)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the session, and wait until nothing is left of it: its locks are free then."""
+        if self.pid and self.cluster.page is not None:
+            self.cluster.page.forget(self.pid)
+        self._socket.settimeout(None)
+        with contextlib.suppress(OSError), fence.passage():
+            if self.stopped:
+                self.terminate()
+                self.go_on()
+            self._socket.shutdown(socket.SHUT_WR)
+            while self._socket.recv(RECEIVE_BYTES):
+                pass
+        self._socket.close()
+
+    def hang_up(self) -> None:
+        """Close our end, and wait for nothing."""
+        self._socket.close()
+
+
+class Answer:
+    """What the server will say to a group: called with each message, it tells whether that is the
+    last one. It may be interrupted and go on."""
+
+    def __init__(self, backend: Backend, group: Group, *, silent: bool = False) -> None:
+        self._backend = backend
+        self._is_counted = silent or group.last == FLUSH
+        if silent:
+            self._left = 0
+            return
+        self._left = group.expected() if self._is_counted and not backend.skipping else 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the server says nothing at all."""
+        return self._is_counted and not self._left
+
+    def __call__(self, message: bytes) -> bool:
+        kind = message[:1]
+        if not self._is_counted:
+            return kind in (READY, COPY_IN)
+        if kind == ERROR:
+            self._backend.skipping = True
+            self._left = 0
+        elif message[0] in ANSWERS:
+            self._left -= 1
+        return self._left <= 0
+
+
+def keyed(parameters: dict[str, str]) -> tuple[Any, ...]:
+    """What two sessions must have in common to be served by one process, one after the other."""
+    return tuple(sorted(parameters.items()))

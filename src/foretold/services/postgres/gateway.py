@@ -1,0 +1,366 @@
+"""The server as the world sees it: a host that answers PostgreSQL's protocol on its port.
+
+Each group of messages is executed by the real server at one instant, which the tape chooses; while
+it is, virtual time stands still. So statements happen one after the other, in an order that
+repeats, and everything that PostgreSQL does between them (locks, snapshots, deadlocks) is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from foretold.services.postgres import protocol
+from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, Answer
+from foretold.services.postgres.client import Client, name_of
+from foretold.services.postgres.injection import Failure, Injection
+from foretold.services.postgres.protocol import (
+    COPY_IN,
+    ERROR,
+    KEY_DATA,
+    NOTICE,
+    NOTIFICATION,
+    Group,
+    Opening,
+    error_response,
+)
+from foretold.services.postgres.scrub import Scrubber, key_data
+from foretold.services.postgres.session import DUE, EXTENDED, OVER, QUIET, SIMPLE, Session
+from foretold.services.postgres.telling import Telling
+from foretold.services.postgres.waits import Waits
+from foretold.world.net.stack import Bound
+
+if TYPE_CHECKING:
+    from foretold.services.postgres.pool import Pool
+    from foretold.services.postgres.side import SideConnection
+    from foretold.world.host import Host
+    from foretold.world.net.wire import Timer
+
+MS: Final = 1_000_000
+STATEMENT_NS: Final = (MS // 5, MS // 2, MS, 2 * MS, 5 * MS, 20 * MS)
+"""How long the server takes for a group, as the tape picks. The first is the calm one."""
+CONNECT_NS: Final = (2 * MS, 5 * MS, 20 * MS)
+BACKLOG = 200
+
+
+class Gateway:
+    """Serves the sessions of one database in one run."""
+
+    def __init__(
+        self, host: Host, pool: Pool, side: SideConnection, port: int, names: dict[str, str]
+    ) -> None:
+        self.host = host
+        self.names = names
+        """What programs call a database, and its name at the real server."""
+        self.world = host.world
+        self.pool = pool
+        self.side = side
+        self.page = pool.cluster.page
+        self.port = port
+        self.wire = host.world.wire
+        self.choices = host.world.tape.stream("postgres", host.name)
+        self.sessions: list[Session] = []
+        self.begun = 0
+        """How many sessions there ever were."""
+        self.groups = 0
+        self.scrub = Scrubber()
+        self.telling = Telling(self)
+        self.waits = Waits(self)
+        self.injection = Injection(self)
+        self.closed = False
+        self._postponed: list[tuple[Timer, Callable[[], None]]] = []
+        """What was due while the host stood still."""
+        self._seed = self.choices.choose(1 << 48, "the server's randomness")
+        self._listener = self._listen()
+
+    def _listen(self) -> Any:
+        stack, network = self.host.stack, self.world.network
+        end = network.new_end(stack, "s")
+        stack.bind(end, self.port, Bound("0.0.0.0", False, True, False))
+        listener = stack.listen(end, "0.0.0.0", self.port, BACKLOG)
+        listener.on_change = self._accept
+        return listener
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """The instant at which the server acts; its host's clock is never behind it."""
+        clock = self.host.kernel.clock
+        clock.ns = max(clock.ns, self.wire.now_ns)
+        return clock.ns
+
+    def later(self, ns: int, callback: Callable[..., object], *args: Any) -> Timer:
+        """Act after so much time, unless that is called off."""
+        return self.at(self.now_ns() + ns, callback, *args)
+
+    def at(self, when_ns: int, callback: Callable[..., object], *args: Any) -> Timer:
+        """Act at an instant; while the server is paused, when it goes on."""
+
+        def act() -> None:
+            if self.host.paused:
+                self._postponed.append((timer, act))
+            else:
+                callback(*args)
+
+        timer = self.wire.timer(when_ns, act)
+        return timer
+
+    def tick(self, wall_us: int | None = None) -> None:
+        """The server is about to act: it sees the time of its host, and new randomness."""
+        self.groups += 1
+        now_ns = self.now_ns()
+        if self.page is not None:
+            wall_ns = now_ns + self.wall_offset_ns()
+            self.page.set_clock(max(wall_ns // 1_000, wall_us or 0))
+            self.page.set_seed((self._seed + self.groups * 0x9E3779B97F4A7C15) % (1 << 64) | 1)
+
+    def wall_offset_ns(self) -> int:
+        """What the host's wall clock shows beyond its monotonic time."""
+        clock = self.host.kernel.clock
+        return clock.wall_now_ns() - clock.ns
+
+    # --- connections -----------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while self._listener.queue:
+            Client(self._listener.queue.popleft(), self._opened)
+
+    def _opened(self, client: Client, opening: Opening) -> None:
+        if opening.code in (protocol.SSL_REQUEST, protocol.GSS_REQUEST):
+            self.now_ns()
+            client.send(b"N")
+        elif opening.code == protocol.CANCEL_REQUEST:
+            self.waits.cancel(*opening.key)
+            client.close()
+        else:
+            session = self.admit(client, opening, name_of(client.end))
+            client.on_gone = lambda: self._client_gone(session)
+            client.expect_groups(lambda group: self.enqueue(session, group))
+
+    def admit(self, client: Client, opening: Opening, host: str) -> Session:
+        """Somebody wants a session; it begins when the server has made a process for it."""
+        self.begun += 1
+        choices = self.world.tape.stream("postgres", f"{self.host.name} session {self.begun}")
+        session = Session(self.begun, client, host, choices)
+        session.doing = DUE
+        self.sessions.append(session)
+        wait_ns = session.choices.pick(CONNECT_NS, "time to connect")
+        wait_ns += self.injection.slow_connect_ns(session)
+        session.due = self.later(wait_ns, self._begin, session, opening)
+        return session
+
+    def _begin(self, session: Session, opening: Opening) -> None:
+        """Give the session a process of the server."""
+        refusal = self.injection.refusal()
+        if refusal is not None:
+            session.client.send(refusal)
+            self._part(session)
+            return
+        self.tick()
+        parameters = opening.parameters
+        asked = parameters.get("database") or parameters.get("user", "")
+        parameters["database"] = self.names.get(asked, asked)
+        backend = self.pool.take(opening.code, parameters)
+        session.backend = backend
+        if not backend.accepted:
+            session.client.send(b"".join(map(self.scrub, backend.greeting)))
+            backend.close()
+            self._part(session)
+            return
+        self.scrub.know(backend.pid, session.pid)
+        seed = session.choices.choose(1 << 30, "seed of random()") / (1 << 30)
+        backend.ask(protocol.query(f"SELECT setseed({seed!r})"))
+        self.injection.prepare(session)
+        greeting = (
+            key_data(session.pid, session.key) if m[:1] == KEY_DATA else self.scrub(m)
+            for m in backend.greeting
+        )
+        self.telling.note(session, "connects", f"from {session.host}")
+        session.client.send(b"".join(greeting))
+        self._rest(session)
+
+    def _client_gone(self, session: Session) -> None:
+        """The client has hung up. The server sees it when it next reads."""
+        session.leaving = True
+        if session.doing == QUIET:
+            self.end(session)
+
+    # --- groups ----------------------------------------------------------------------------------
+
+    def enqueue(self, session: Session, group: Group) -> None:
+        """More work for a session."""
+        session.queue.append(group)
+        if session.doing == QUIET:
+            self._schedule(session)
+
+    def _schedule(self, session: Session) -> None:
+        session.doing = DUE
+        wait_ns = STATEMENT_NS[0]
+        if session.queue[0].last != protocol.TERMINATE:
+            wait_ns = session.choices.pick(STATEMENT_NS, "time for a statement")
+        session.due = self.later(wait_ns, self._execute, session)
+
+    def _execute(self, session: Session) -> None:
+        """The instant of the next group has come."""
+        session.due = None
+        group = session.group = session.queue.popleft()
+        if group.last == protocol.TERMINATE:
+            self.end(session)
+            return
+        session.executes = session.statements.executed_by(group)
+        self.tick()
+        if not self.injection.strike(session, group):
+            self.send(session, group)
+
+    def send(self, session: Session, group: Group) -> None:
+        """Have the real server execute a group."""
+        backend = session.backend
+        assert backend is not None, "a session that has begun"
+        # To the data of a COPY there is an answer only where no Sync is to come.
+        silent = group.last in _COPY_ENDS and session.copying != SIMPLE
+        session.expected = Answer(backend, group, silent=silent)
+        session.answer = []
+        backend.is_clean = False
+        backend.send(group.data)
+        self.go_on(session)
+
+    def go_on(self, session: Session) -> None:
+        """Read on until the group is answered, or the server can't go on with it."""
+        backend, expected = session.backend, session.expected
+        assert backend is not None, "as above"
+        assert expected is not None, "a group was sent"
+        if not expected.is_empty:
+            outcome, messages = backend.read(expected, lambda: self.waits.is_blocked(session))
+            session.answer += messages
+            if outcome == BLOCKED:
+                self.waits.block(session)
+                return
+            if outcome == SLEEPING:
+                self.waits.sleep(session)
+                return
+            if outcome == GONE:
+                self.lost(session)
+                return
+        self._answered(session, session.answer)
+
+    def _answered(self, session: Session, answer: list[bytes]) -> None:
+        backend, group = session.backend, session.group
+        assert backend is not None, "as above"
+        assert group is not None, "as above"
+        backend.is_clean = bool(answer) and answer[-1][:1] == protocol.READY
+        if answer and answer[-1][:1] == COPY_IN:
+            session.copying = SIMPLE if group.last == protocol.QUERY else EXTENDED
+        elif answer or group.last not in _COPY_ENDS:
+            session.copying = None
+        committed = self.telling.answered(session, answer)
+        self.reply(session, answer)
+        if committed:
+            self.waits.notify()
+            self.telling.committed(session)
+        self.waits.settle()
+
+    def reply(self, session: Session, answer: list[bytes]) -> None:
+        """Send the answer to the client, and turn to its next group."""
+        session.group = session.expected = None
+        session.answer = []
+        if session.drop_after:
+            session.client.abort()
+            self.end(session)
+            return
+        scrub = self.scrub
+        session.client.send(b"".join([scrub(m) if m[:1] in _SCRUBBED else m for m in answer]))
+        self._rest(session)
+
+    def _rest(self, session: Session) -> None:
+        session.doing = QUIET
+        if session.queue:
+            self._schedule(session)
+        elif session.leaving:
+            self.end(session)
+        else:
+            self.waits.arm(session)
+
+    # --- what happens to the host ----------------------------------------------------------------
+
+    def resumed(self) -> None:
+        """The host goes on after a pause."""
+        postponed, self._postponed = self._postponed, []
+        for timer, act in postponed:
+            if not timer.called_off:
+                self.wire.timer(self.now_ns(), act)
+
+    def died(self) -> None:
+        """The server's process is gone, or its power: what was not committed never happened."""
+        for session in list(self.sessions):
+            session.client.gone = True
+            self.end(session)
+
+    def begin_again(self) -> None:
+        """The server is started again, and has recovered what was committed."""
+        self._listener = self._listen()
+
+    # --- the end of a session --------------------------------------------------------------------
+
+    def lost(self, session: Session) -> None:
+        """The server has ended the session by itself."""
+        session.client.send(b"".join(map(self.scrub, session.answer)))
+        if session.backend is not None:
+            session.backend.close()
+            session.backend = None
+        self._part(session)
+        self.waits.settle()
+
+    def dismiss(self, session: Session, code: str, words: str) -> None:
+        """End a session from outside, with a last word."""
+        if not session.client.gone:
+            session.client.send(error_response(code, words, severity="FATAL"))
+        self.end(session)
+
+    def end(self, session: Session) -> None:
+        """The session is over: its locks are free, its transaction is rolled back."""
+        if session.doing == OVER:
+            return
+        self.telling.note(session, "disconnects", "")
+        self._part(session)
+        backend, session.backend = session.backend, None
+        if backend is not None:
+            self.tick()
+            if backend.stopped:
+                backend.is_clean = False
+            self.pool.give_back(backend)
+        if not self.closed:
+            self.waits.settle()
+
+    def _part(self, session: Session) -> None:
+        for timer in (session.due, session.alarm):
+            if timer is not None:
+                timer.called_off = True
+        session.due = session.alarm = None
+        session.doing = OVER
+        self.waits.forget(session)
+        self.sessions.remove(session)
+        session.client.on_gone = None
+        session.client.close()
+
+    def arm(self, failure: str, lasts_ns: int) -> Failure:
+        """From now on a failure waits for its occasion."""
+        armed = Failure(failure, None, lasts_ns)
+        self.injection.arm(armed)
+        return armed
+
+    def disarm(self, failure: Failure) -> None:
+        """It happens no more."""
+        self.injection.disarm(failure)
+
+    def close(self) -> None:
+        """The run is over: every process of the server is as before."""
+        self.closed = True
+        for session in list(self.sessions):
+            session.client.gone = True
+            self.end(session)
+        if self.page is not None:
+            self.page.real_time()
+
+
+_COPY_ENDS: Final = (protocol.COPY_DONE, protocol.COPY_FAIL)
+_SCRUBBED: Final = (ERROR, NOTICE, NOTIFICATION)

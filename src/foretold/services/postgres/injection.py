@@ -1,0 +1,331 @@
+"""Failures that are chosen: the server, or the way to it, fails as it does in production.
+
+A failure that the server itself would report (a cancelled statement, a serialization failure) is
+given to the client in the server's words, and the transaction is really aborted.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from foretold.services.postgres.backend import DONE, Answer
+from foretold.services.postgres.protocol import (
+    EXECUTE,
+    FAILED,
+    FLUSH,
+    FUNCTION_CALL,
+    FUNCTION_RESULT,
+    IDLE,
+    QUERY,
+    SYNC,
+    Group,
+    error_response,
+    message,
+    query,
+    ready,
+)
+from foretold.services.postgres.session import DUE
+from foretold.services.postgres.statements import is_commit
+
+if TYPE_CHECKING:
+    from foretold.services.postgres.gateway import Gateway
+    from foretold.services.postgres.session import Session
+
+INT4DIV: Final = 154
+_ONE, _NULL_DIVISOR = struct.pack("!ii", 4, 1), struct.pack("!ii", 4, 0)
+FAIL: Final = message(
+    FUNCTION_CALL,
+    struct.pack("!ihhh", INT4DIV, 1, 1, 2),
+    _ONE,
+    _NULL_DIVISOR,
+    struct.pack("!h", 1),
+)
+"""Divides by zero, without touching what the session has prepared: its transaction has failed."""
+
+CURRENT_SETTING: Final = 2077
+_TIMEOUT: Final = b"statement_timeout"
+ASK_TIMEOUT: Final = message(
+    FUNCTION_CALL,
+    struct.pack("!ihh", CURRENT_SETTING, 0, 1),
+    struct.pack("!i", len(_TIMEOUT)),
+    _TIMEOUT,
+    struct.pack("!h", 0),
+)
+_UNITS_NS: Final = {
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+
+STATEMENT, COMMIT, CONNECT, NOTIFY, SERVER = "statement", "commit", "connect", "notify", "server"
+S: Final = 1_000_000_000
+SLOW_S: Final = 5.0
+DOWN_S: Final = 2.0
+
+ERRORS: Final = {
+    "cancelled": ("57014", "canceling statement due to statement timeout"),
+    "serialization": ("40001", "could not serialize access due to concurrent update"),
+    "deadlock": ("40P01", "deadlock detected"),
+}
+MOMENTS: Final = {
+    "cancelled": STATEMENT,
+    "serialization": STATEMENT,
+    "deadlock": STATEMENT,
+    "lost_before": STATEMENT,
+    "lost_after": STATEMENT,
+    "lost_before_commit": COMMIT,
+    "lost_after_commit": COMMIT,
+    "slow_query": STATEMENT,
+    "slow_connect": CONNECT,
+    "too_many_connections": CONNECT,
+    "lost_notification": NOTIFY,
+    "restart": SERVER,
+    "read_only": SERVER,
+}
+"""Every kind of failure, and when it strikes."""
+CODES: Final = {
+    "57014": "cancelled",
+    "40001": "serialization",
+    "40P01": "deadlock",
+    "53300": "too_many_connections",
+    "57P01": "restart",
+    "25006": "read_only",
+}
+"""Failures by the SQLSTATE that programs see."""
+_TRANSACTION_WORDS: Final = re.compile(
+    r"\s*(?:begin|start|set|show|rollback|savepoint|release|commit|end|discard|deallocate)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Failure:
+    """A failure that waits for its occasion."""
+
+    kind: str
+    sql: re.Pattern[str] | None
+    lasts_ns: int
+    told: Callable[[], object] | None = None
+    """Called when it has struck."""
+
+
+class Injection:
+    """The failures of one run that are still to strike."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.armed: list[Failure] = []
+        self.struck: list[str] = []
+        self._down_until_ns = 0
+        self._read_only_until_ns = 0
+
+    # --- arming ----------------------------------------------------------------------------------
+
+    def arm(self, failure: Failure) -> None:
+        """From now on it strikes at the first occasion."""
+        if MOMENTS[failure.kind] == SERVER:
+            self._strike_server(failure)
+        else:
+            self.armed.append(failure)
+
+    def disarm(self, failure: Failure) -> None:
+        if failure in self.armed:
+            self.armed.remove(failure)
+
+    def _take(self, moment: str, sql: list[str] | None = None) -> Failure | None:
+        for failure in self.armed:
+            if MOMENTS[failure.kind] != moment:
+                continue
+            if failure.sql is not None and not any(map(failure.sql.search, sql or ())):
+                continue
+            self.armed.remove(failure)
+            return failure
+        return None
+
+    def _note(self, failure: Failure, session: Session | None, sql: str = "") -> None:
+        self.struck.append(failure.kind)
+        whom = f" {session.name} of {session.host}" if session is not None else ""
+        what = f": {sql}" if sql else ""
+        self.gateway.world.note_fault(f"{self.gateway.host.name} {failure.kind}{whom}{what}")
+        if failure.told is not None:
+            failure.told()
+
+    # --- connections -----------------------------------------------------------------------------
+
+    def slow_connect_ns(self, session: Session) -> int:
+        """How much longer than usual it takes to connect."""
+        slow = next((f for f in self.armed if f.kind == "slow_connect"), None)
+        if slow is None:
+            return 0
+        self.armed.remove(slow)
+        self._note(slow, session)
+        return slow.lasts_ns
+
+    def refusal(self) -> bytes | None:
+        """What the server says instead of beginning a session, if it does not want to."""
+        if self.gateway.now_ns() < self._down_until_ns:
+            return error_response("57P03", "the database system is starting up", severity="FATAL")
+        full = next((f for f in self.armed if f.kind == "too_many_connections"), None)
+        if full is None:
+            return None
+        self.armed.remove(full)
+        self._note(full, None)
+        return error_response("53300", "sorry, too many clients already", severity="FATAL")
+
+    def prepare(self, session: Session) -> None:
+        """A session begins: on a server that is read-only for now, perhaps."""
+        if self.gateway.now_ns() < self._read_only_until_ns and session.backend is not None:
+            session.backend.ask(query("SET default_transaction_read_only = on"))
+            session.read_only = True
+
+    def _strike_server(self, failure: Failure) -> None:
+        """All sessions end; for a while no new one can begin, or none that writes."""
+        gateway = self.gateway
+        self._note(failure, None)
+        self._down_until_ns = gateway.now_ns() + failure.lasts_ns
+        if failure.kind == "read_only":
+            self._read_only_until_ns = self._down_until_ns
+            self._down_until_ns = 0
+        for session in list(gateway.sessions):
+            gateway.dismiss(session, "57P01", "terminating connection due to administrator command")
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def strike(self, session: Session, group: Group) -> bool:
+        """A group is about to be executed. Returns whether that is taken care of."""
+        if session.skipping:
+            self._skip(session, group)
+            return True
+        if session.read_only and self.gateway.now_ns() >= self._read_only_until_ns:
+            self._writable_again(session)
+        if not self.armed or not session.executes:
+            return False
+        executes = session.executes
+        commits = any(map(is_commit, executes))
+        failure = self._take(COMMIT if commits else STATEMENT, executes)
+        if failure is None:
+            return False
+        if failure.sql is None and not commits and all(map(_TRANSACTION_WORDS.match, executes)):
+            self.armed.insert(0, failure)  # it waits for a statement that does something
+            return False
+        self._note(failure, session, "; ".join(executes))
+        return self._fail(session, group, failure)
+
+    def _fail(self, session: Session, group: Group, failure: Failure) -> bool:
+        kind = failure.kind
+        if kind in ERRORS:
+            self.abort(session, group, *ERRORS[kind])
+        elif kind == "slow_query":
+            self._slow(session, group, failure.lasts_ns)
+        elif kind in ("lost_before", "lost_before_commit"):
+            session.client.abort()
+            self.gateway.end(session)
+        else:
+            session.drop_after = True
+            return False
+        return True
+
+    def _slow(self, session: Session, group: Group, lasts_ns: int) -> None:
+        """The statement takes long: so long that the server gives up, if it was told to."""
+        session.queue.appendleft(group)
+        session.doing = DUE
+        limit_ns = self._statement_timeout_ns(session)
+        if 0 < limit_ns < lasts_ns:
+            timeout = ERRORS["cancelled"]
+            session.due = self.gateway.later(limit_ns, self.fail_now, session, *timeout)
+        else:
+            session.due = self.gateway.later(lasts_ns, self._after_all, session)
+
+    def _statement_timeout_ns(self, session: Session) -> int:
+        backend = session.backend
+        if backend is None or not backend.is_clean or backend.state == FAILED:
+            return 0
+        answer = backend.ask(ASK_TIMEOUT)
+        found = next((m[9:].decode() for m in answer if m[:1] == FUNCTION_RESULT), "0")
+        size, unit = re.fullmatch(r"(\d+)(\w*)", found).groups()  # type: ignore[union-attr]  # as PostgreSQL writes it
+        return int(size) * _UNITS_NS.get(unit, 0)
+
+    def _after_all(self, session: Session) -> None:
+        session.due = None
+        group = session.group = session.queue.popleft()
+        self.gateway.tick()
+        self.gateway.send(session, group)
+
+    def _writable_again(self, session: Session) -> None:
+        backend = session.backend
+        if backend is not None and backend.state == IDLE and backend.is_clean:
+            session.read_only = False
+            backend.ask(query("SET default_transaction_read_only = off"))
+
+    def loses(self, session: Session) -> bool:
+        """Whether a notification does not reach its listener."""
+        failure = self._take(NOTIFY)
+        if failure is not None:
+            self._note(failure, session)
+        return failure is not None
+
+    # --- failing a statement in the server's words -----------------------------------------------
+
+    def fail_now(self, session: Session, code: str, words: str) -> None:
+        """The statement that a session is about to execute fails at this instant."""
+        if session.due is not None:
+            session.due.called_off = True
+            session.due = None
+        group = session.group = session.queue.popleft()
+        session.executes = session.statements.executed_by(group)
+        self.gateway.tick()
+        self.abort(session, group, code, words)
+
+    def abort(self, session: Session, group: Group, code: str, words: str) -> None:
+        """Fail a group at the first message that executes something; abort the transaction."""
+        backend = session.backend
+        assert backend is not None, "it executes something"
+        answer: list[bytes] = []
+        if group.last != QUERY:
+            answer, failed = self._begin(session, group)
+            if failed:
+                self.gateway.send(session, Group([message(SYNC)]))
+                return
+        commits = any(map(is_commit, session.executes))
+        if commits and backend.state != IDLE:
+            backend.ask(query("ROLLBACK"))  # a COMMIT that fails ends its transaction
+        else:
+            backend.ask(FAIL)
+        answer.append(error_response(code, words))
+        if group.last == FLUSH:
+            session.skipping = True
+        else:
+            answer.append(ready(backend.state))
+        backend.is_clean = True
+        self.gateway.telling.answered(session, answer)
+        self.gateway.reply(session, answer)
+        self.gateway.waits.settle()
+
+    def _begin(self, session: Session, group: Group) -> tuple[list[bytes], bool]:
+        """Have the messages done that come before anything is executed."""
+        backend = session.backend
+        assert backend is not None, "as above"
+        kinds = [m[:1] for m in group.messages]
+        first = kinds.index(EXECUTE) if EXECUTE in kinds else len(kinds) - 1
+        head = Group([*group.messages[:first], message(FLUSH)])
+        if first == 0:
+            return [], False
+        expected = Answer(backend, head)
+        backend.send(head.data)
+        outcome, messages = backend.read(expected)
+        return messages, outcome != DONE or backend.skipping
+
+    def _skip(self, session: Session, group: Group) -> None:
+        """Messages after one that has failed, up to Sync, are not even looked at."""
+        if group.last == FLUSH:
+            self.gateway.reply(session, [])
+            return
+        session.skipping = False
+        self.gateway.reply(session, [ready(session.state)])

@@ -1,0 +1,167 @@
+"""`pg.interleave(…)`: statements of several sessions, in exactly the order that a test writes down.
+
+    steps = await pg.interleave(
+        ("a", "BEGIN"), ("a", "UPDATE account SET balance = 1 WHERE id = 1"),
+        ("b", "UPDATE account SET balance = 2 WHERE id = 1"),     # waits for a
+        ("a", "COMMIT"),                                          # now b goes on
+    )
+
+Each session is its own connection. A statement that has to wait for a lock is marked, the next step
+is made, and the answer is entered when it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from foretold.errors import UsageError
+from foretold.services.postgres import protocol
+from foretold.services.postgres.protocol import (
+    COMMAND_COMPLETE,
+    DATA_ROW,
+    ERROR,
+    READY,
+    ROW_DESCRIPTION,
+    Group,
+    Opening,
+    fields_of,
+    split,
+    tag_of,
+)
+from foretold.services.postgres.session import DUE, Session
+from foretold.services.postgres.values import Rows, columns_of, rows_of, texts_of
+from foretold.world.hosttask import wake
+
+if TYPE_CHECKING:
+    from foretold.services.postgres.gateway import Gateway
+
+
+@dataclass
+class Step:
+    """One statement of one session, and what became of it."""
+
+    session: str
+    sql: str
+    waited: bool = False
+    """It had to wait for a lock."""
+    done: bool = False
+    rows: Rows = field(default_factory=Rows)
+    tag: str = ""
+    """What was done: `UPDATE 1`."""
+    code: str | None = None
+    """The SQLSTATE of the error, if there was one."""
+    message: str | None = None
+
+    def answered(self, messages: list[bytes]) -> None:
+        """Enter the server's answer."""
+        columns: list[tuple[str, int]] = []
+        found: list[list[str | None]] = []
+        for message in messages:
+            kind = message[:1]
+            if kind == ROW_DESCRIPTION:
+                columns, found = columns_of(message), []
+            elif kind == DATA_ROW:
+                found.append(texts_of(message))
+            elif kind == COMMAND_COMPLETE:
+                self.tag = tag_of(message)
+            elif kind == ERROR:
+                fields = fields_of(message)
+                self.code, self.message = fields.get("C"), fields.get("M")
+        self.rows = rows_of(columns, found)
+        self.done = True
+
+
+class _Direct:
+    """Stands where a client's connection stands; the test itself is behind it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.gone = False
+        self.on_gone: Any = None
+        self.begun = False
+        self.step: Step | None = None
+        self.came: asyncio.Future[None] | None = None
+        self._buffer = bytearray()
+        self._messages: list[bytes] = []
+
+    def send(self, data: bytes) -> None:
+        self._buffer += data
+        self._messages.extend(split(self._buffer))
+        if self._messages and self._messages[-1][:1] in (READY, ERROR):
+            messages, self._messages = self._messages, []
+            if self.step is not None:
+                self.step.answered(messages)
+                self.step = None
+            self.begun = True
+            self.look_up()
+
+    def look_up(self) -> None:
+        """Something has happened that the test may wait for."""
+        if self.came is not None and not self.came.done():
+            wake(self.came)
+
+    def close(self) -> None:
+        self.gone = True
+
+    abort = close
+
+
+class Interleaving:
+    """The sessions of one call."""
+
+    def __init__(self, gateway: Gateway, user: str, database: str) -> None:
+        self.gateway = gateway
+        self.opening = Opening(
+            protocol.PROTOCOL_3, f"user\0{user}\0database\0{database}\0\0".encode()
+        )
+        self.clients: dict[str, _Direct] = {}
+        self.sessions: dict[str, Session] = {}
+
+    async def run(self, steps: list[tuple[str, str]]) -> list[Step]:
+        """All steps, one after the other."""
+        made = []
+        try:
+            for name, sql in steps:
+                made.append(await self._step(name, sql))
+                await self._let_go_on()
+        finally:
+            for session in self.sessions.values():
+                self.gateway.end(session)
+        return made
+
+    async def _step(self, name: str, sql: str) -> Step:
+        client = self.clients.get(name) or await self._connect(name)
+        if client.step is not None:
+            raise UsageError(
+                f"interleave: session {name!r} still waits for a lock, in {client.step.sql!r}; "
+                "it can do nothing else before another session has released it"
+            )
+        step = client.step = Step(name, sql)
+        session = self.sessions[name]
+        session.on_wait = client.look_up
+        self.gateway.enqueue(session, Group([protocol.query(sql)]))
+        await self._until(client, lambda: step.done or session in self.gateway.waits.blocked)
+        step.waited = not step.done
+        return step
+
+    async def _connect(self, name: str) -> _Direct:
+        client = self.clients[name] = _Direct(name)
+        self.sessions[name] = self.gateway.admit(client, self.opening, f"interleave {name}")  # type: ignore[arg-type]  # it does what is asked of a Client
+        await self._until(client, lambda: client.begun)
+        return client
+
+    async def _let_go_on(self) -> None:
+        """Whoever is free to go on by now does, before the next step is made."""
+        for name, client in self.clients.items():
+            session = self.sessions[name]
+            while client.step is not None and (session.resuming or session.doing == DUE):
+                step = client.step
+                await self._until(client, lambda step=step: step.done)
+
+    async def _until(self, client: _Direct, is_so: Any) -> None:
+        while not is_so():
+            client.came = asyncio.get_running_loop().create_future()
+            await client.came
+        client.came = None

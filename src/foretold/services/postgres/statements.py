@@ -1,0 +1,70 @@
+"""What a session's messages mean: which SQL a group executes.
+
+Prepared statements and portals are known by name; the text came with an earlier message. Only what
+is told to people, and what faults choose by, depends on this.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from foretold.services.postgres.protocol import BIND, CLOSE, EXECUTE, PARSE, QUERY, Group
+
+SQL_CHARS_MAX = 300
+_SPACE = re.compile(r"\s+")
+_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_ENDS_TRANSACTION = re.compile(r"^(?:commit|end)\b(?!\s+prepared)", re.IGNORECASE)
+
+
+def shown(sql: str) -> str:
+    """A statement on one line, without end."""
+    line = _SPACE.sub(" ", sql).strip()
+    return line if len(line) <= SQL_CHARS_MAX else line[: SQL_CHARS_MAX - 1] + "…"
+
+
+def is_commit(sql: str) -> bool:
+    """Whether a statement asks for the end of its transaction, and to keep what it did."""
+    return _ENDS_TRANSACTION.match(_COMMENT.sub(" ", sql).strip()) is not None
+
+
+def _name(body: bytes, start: int = 5) -> tuple[bytes, int]:
+    end = body.index(0, start)
+    return body[start:end], end + 1
+
+
+@dataclass(slots=True)
+class Statements:
+    """The prepared statements and portals of one session."""
+
+    prepared: dict[bytes, str] = field(default_factory=dict)
+    portals: dict[bytes, str] = field(default_factory=dict)
+
+    def executed_by(self, group: Group) -> list[str]:
+        """The SQL that a group executes, in order. Takes note of what it prepares."""
+        found: list[str] = []
+        for message in group.messages:
+            try:
+                self._follow(message, found)
+            except ValueError:
+                continue  # the server will complain of it
+        return found
+
+    def _follow(self, message: bytes, found: list[str]) -> None:
+        kind = message[:1]
+        if kind == QUERY:
+            found.append(message[5:-1].decode("utf-8", "replace"))
+        elif kind == PARSE:
+            name, after = _name(message)
+            sql, _ = _name(message, after)
+            self.prepared[name] = sql.decode("utf-8", "replace")
+        elif kind == BIND:
+            portal, after = _name(message)
+            statement, _ = _name(message, after)
+            self.portals[portal] = self.prepared.get(statement, "?")
+        elif kind == EXECUTE:
+            portal, _ = _name(message)
+            found.append(self.portals.get(portal, "?"))
+        elif kind == CLOSE:
+            name, _ = _name(message, 6)
+            (self.prepared if message[5:6] == b"S" else self.portals).pop(name, None)

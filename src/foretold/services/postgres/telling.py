@@ -1,0 +1,102 @@
+"""What the trace and the story hold about the database: statements, waits, commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from foretold.services.postgres.protocol import COMMAND_COMPLETE, ERROR, IDLE, fields_of, tag_of
+from foretold.services.postgres.statements import shown
+from foretold.trace import Event
+
+if TYPE_CHECKING:
+    from foretold.services.postgres.gateway import Gateway
+    from foretold.services.postgres.session import Session
+
+_READS = ("SELECT", "BEGIN", "SET", "SHOW", "FETCH", "DECLARE", "CLOSE", "SAVEPOINT", "RELEASE")
+_ROWS_ONLY = (
+    "SELECT INSERT UPDATE DELETE MERGE BEGIN COMMIT ROLLBACK SAVEPOINT RELEASE SET RESET SHOW FETCH"
+    " MOVE DECLARE CLOSE LOCK LISTEN NOTIFY UNLISTEN COPY PREPARE EXECUTE DEALLOCATE DISCARD"
+    " EXPLAIN VACUUM ANALYZE TRUNCATE START CHECKPOINT"
+)
+_KEEPS_SCHEMA = frozenset(_ROWS_ONLY.split())
+"""How the tags of commands begin that make, change or drop nothing but rows."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One transaction that was committed."""
+
+    session: str
+    host: str
+    statements: tuple[str, ...]
+    number: int
+    """Of this session, from 1."""
+
+
+class Telling:
+    """Tells what the sessions of a database do."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.on_commit: list[Callable[[Commit], object]] = []
+        self.schema_changed = False
+        self.statements = 0
+        self.waited = 0
+
+    def note(self, session: Session, what: str, about: str) -> None:
+        """Something happened to a session."""
+        trace, host = self.gateway.world.trace, self.gateway.host
+        trace.note(f"{host.name} {session.name}", what, about)
+        if trace.detail:
+            ns = host.kernel.clock.ns
+            trace.keep(Event(ns, host.name, session.name, self.statements, what, about, None))
+
+    def waits(self, session: Session, blockers: list[Session]) -> None:
+        """A session waits for a lock that others hold."""
+        self.waited += 1
+        sql = "; ".join(map(shown, session.executes))
+        others = ", ".join(f"{s.name} ({s.host})" for s in blockers) or "another one"
+        self.note(session, "waits for a lock", f"of {others}: {sql}")
+
+    def answered(self, session: Session, answer: list[bytes]) -> bool:
+        """A group was executed. Returns whether something was committed by it."""
+        tags = [tag_of(m) for m in answer if m[:1] == COMMAND_COMPLETE]
+        error = next((m for m in answer if m[:1] == ERROR), None)
+        for tag in tags:
+            word = tag.split(" ", 1)[0]
+            if word not in _KEEPS_SCHEMA:
+                self.schema_changed = True
+            elif word == "LISTEN":
+                session.listens = True
+        if session.executes:
+            self._statements(session, tags, error)
+        return self._end_of_transaction(session, tags, error)
+
+    def _statements(self, session: Session, tags: list[str], error: bytes | None) -> None:
+        self.statements += len(session.executes)
+        session.transaction += session.executes
+        outcome = ", ".join(tags)
+        if error is not None:
+            fields = fields_of(error)
+            outcome = f"{outcome}, " * bool(tags) + f"error {fields.get('C')} {fields.get('M')}"
+        for sql in session.executes:
+            self.note(session, "executes", f"{shown(sql)} → {outcome}")
+
+    def _end_of_transaction(self, session: Session, tags: list[str], error: bytes | None) -> bool:
+        if session.state != IDLE or not session.transaction:
+            return False
+        wrote = any(not tag.startswith(_READS) and tag != "ROLLBACK" for tag in tags)
+        if not wrote or (error is not None and "COMMIT" not in tags):
+            session.transaction = []
+            return False
+        return True
+
+    def committed(self, session: Session) -> None:
+        """A transaction was committed: tell those who want to look at the state."""
+        statements, session.transaction = tuple(session.transaction), []
+        session.transactions += 1
+        commit = Commit(session.name, session.host, statements, session.transactions)
+        for told in list(self.on_commit):
+            told(commit)

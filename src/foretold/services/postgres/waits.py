@@ -1,0 +1,210 @@
+"""Sessions that can't go on, and what lets them: a lock, a timer, a cancellation, a notification.
+
+A process of the server that waits for a lock is stopped (SIGSTOP): one commit may free several of
+them at once, and in which order they go on is the tape's choice, not that of the machine. Timers of
+the server (`lock_timeout`, `statement_timeout`, ...) and `pg_sleep` are due in virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from foretold.kernel import real
+from foretold.services.postgres import session as doing
+from foretold.services.postgres.backend import DONE
+from foretold.services.postgres.protocol import IDLE, NOTIFICATION, READY, SYNC, message
+
+if TYPE_CHECKING:
+    from foretold.services.postgres.backend import Backend
+    from foretold.services.postgres.gateway import Gateway
+    from foretold.services.postgres.session import Session
+    from foretold.world.net.wire import Timer
+
+MS: Final = 1_000_000
+RESUME_NS: Final = (MS // 20, MS // 5, MS, 3 * MS)
+"""How long a session takes to go on when its lock is free."""
+NOTIFY_NS: Final = (MS // 10, MS, 5 * MS)
+US: Final = 1_000
+CANCELLED: Final = ("57014", "canceling statement due to user request")
+
+
+class Waits:
+    """Who of the sessions waits, and for what."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.blocked: dict[Session, None] = {}
+
+    # --- locks -----------------------------------------------------------------------------------
+
+    def is_blocked(self, session: Session) -> bool:
+        """Whether the server says that a session waits for a lock; asked if it says nothing."""
+        rows = self.gateway.side.simple(
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' "
+            f"and pid = {_pid(session)} and cardinality(pg_blocking_pids(pid)) > 0"
+        )
+        return bool(rows)
+
+    def block(self, session: Session) -> None:
+        """A session waits for a lock."""
+        session.doing = doing.BLOCKED
+        backend, page = _backend(session), self.gateway.page
+        while page is not None and not page.is_waiting(backend.pid):
+            real.sleep(0)  # it has said so, and needs some microseconds to get there
+        backend.stop()
+        self.gateway.telling.waits(session, self._blockers(session))
+        self.blocked[session] = None
+        self.arm(session)
+        if session.on_wait is not None:
+            session.on_wait()
+        self.settle()
+
+    def _blockers(self, session: Session) -> list[Session]:
+        rows = self.gateway.side.simple(f"select unnest(pg_blocking_pids({_pid(session)}))")
+        pids = {int(row[0] or 0) for row in rows}
+        return [s for s in self.gateway.sessions if s.backend is not None and s.backend.pid in pids]
+
+    def settle(self) -> None:
+        """Some locks may be free now: those who waited for them go on, each in its own time."""
+        waiting = {_pid(s): s for s in self.blocked if not s.resuming}
+        if not waiting:
+            return
+        pids = ",".join(map(str, waiting))
+        rows = self.gateway.side.simple(
+            f"select pid from unnest('{{{pids}}}'::int[]) pid where pg_blocking_pids(pid) = '{{}}'"
+        )
+        free = sorted((waiting[int(row[0] or 0)] for row in rows), key=lambda s: s.number)
+        for session in free:
+            session.resuming = True
+            wait_ns = session.choices.pick(RESUME_NS, "time to go on with a lock")
+            session.due = self.gateway.later(wait_ns, self._resume, session)
+
+    def _resume(self, session: Session) -> None:
+        self.gateway.tick()
+        self.gateway.telling.note(session, "has its lock", "")
+        self._go_on(session)
+
+    def _go_on(self, session: Session) -> None:
+        """Whatever a session waited for, it need not any more."""
+        self.blocked.pop(session, None)
+        session.resuming = False
+        for timer in (session.due, session.alarm):
+            if timer is not None:
+                timer.called_off = True
+        session.due = session.alarm = None
+        _backend(session).go_on()
+        self.gateway.go_on(session)
+
+    def forget(self, session: Session) -> None:
+        """The session is over."""
+        self.blocked.pop(session, None)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def sleep(self, session: Session) -> None:
+        """A session sleeps inside the server: it wakes in virtual time."""
+        session.doing = doing.SLEEPING
+        page = self.gateway.page
+        until_us = page.sleep_of(_pid(session)) if page is not None else None
+        self.gateway.telling.note(session, "sleeps in the server", "")
+        self.arm(session)
+        if until_us is not None:
+            session.due = self._at(until_us, self._wake, session, until_us)
+        self.settle()
+
+    def _at(self, wall_us: int, callback: Callable[..., object], *args: Any) -> Timer:
+        """A timer for an instant of the server's clock."""
+        gateway = self.gateway
+        when_ns = wall_us * US - gateway.wall_offset_ns()
+        return gateway.at(max(when_ns, gateway.now_ns()), callback, *args)
+
+    def _wake(self, session: Session, until_us: int) -> None:
+        page = self.gateway.page
+        assert page is not None, "it has told when to wake up"
+        self.gateway.tick(until_us)
+        page.fire(_pid(session))
+        self._go_on(session)
+
+    def arm(self, session: Session) -> None:
+        """If the server has set a timer for this session, see to it that it goes off."""
+        page, backend = self.gateway.page, session.backend
+        if page is None or backend is None:
+            return
+        if session.doing != doing.QUIET:
+            due_us = page.timer_of(backend.pid)
+        elif session.state == IDLE:
+            return  # no statement, no transaction: nothing that could take too long
+        else:
+            due_us = page.idle_timer_of(backend.pid)
+        if due_us is not None:
+            session.alarm = self._at(due_us, self._alarm, session, due_us)
+
+    def _alarm(self, session: Session, due_us: int) -> None:
+        session.alarm = None
+        page, backend = self.gateway.page, _backend(session)
+        if page is None or session.doing == doing.DUE:
+            return  # the client has gone on, in time
+        self.gateway.tick(due_us)
+        page.fire(backend.pid)
+        if session.doing == doing.QUIET:  # idle in a transaction for too long
+            _, session.answer = backend.read(lambda message: False)
+            self.gateway.lost(session)
+        else:
+            self._go_on(session)
+
+    # --- what the server says unasked ------------------------------------------------------------
+
+    def _look(self, session: Session) -> list[bytes] | None:
+        """What the server has said meanwhile, to a session that asked for nothing."""
+        backend = _backend(session)
+        backend.send(message(SYNC))
+        outcome, messages = backend.read(lambda m: m[:1] == READY)
+        if outcome != DONE:
+            session.answer = messages
+            self.gateway.lost(session)
+            return None
+        return messages[:-1]
+
+    def notify(self) -> None:
+        """Somebody has committed: whoever listens is told what it was told by that."""
+        for session in list(self.gateway.sessions):
+            backend = session.backend
+            if not session.listens or backend is None or not backend.is_clean:
+                continue
+            if session.doing not in (doing.QUIET, doing.DUE):
+                continue
+            for told in self._look(session) or ():
+                if told[:1] == NOTIFICATION and not self.gateway.injection.loses(session):
+                    wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
+                    self.gateway.later(wait_ns, self._tell, session, self.gateway.scrub(told))
+
+    def _tell(self, session: Session, told: bytes) -> None:
+        self.gateway.now_ns()
+        session.client.send(told)
+
+    # --- cancelling ------------------------------------------------------------------------------
+
+    def cancel(self, pid: int, key: bytes) -> None:
+        """A client asks for a statement to be cancelled. If it is over, nothing happens."""
+        gateway = self.gateway
+        session = next((s for s in gateway.sessions if s.pid == pid and s.key == key), None)
+        if session is None:
+            return
+        gateway.now_ns()
+        gateway.telling.note(session, "is asked to cancel", "")
+        if session.doing in (doing.BLOCKED, doing.SLEEPING):
+            gateway.tick()
+            _backend(session).cancel()
+            self._go_on(session)
+        elif session.doing == doing.DUE and session.queue and session.backend is not None:
+            gateway.injection.fail_now(session, *CANCELLED)
+
+
+def _backend(session: Session) -> Backend:
+    assert session.backend is not None, "it waits for something, so it has begun"
+    return session.backend
+
+
+def _pid(session: Session) -> int:
+    return _backend(session).pid
