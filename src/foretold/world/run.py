@@ -438,7 +438,7 @@ def _bury_for_good(world: World) -> None:
     """Processes that were killed end nothing: no `finally`, no `__exit__`, no `__aexit__`. Their
     coroutines are not closed either: CPython 3.12.1 leaks what a coroutine awaits if it is closed
     when it has ended, and with it the whole world."""
-    with nothing_is_finalized(), _no_last_words():
+    with nothing_is_finalized():
         _leave_lying(world.graves)
         _close_loops(world.graves)
         world.forget_the_dead()

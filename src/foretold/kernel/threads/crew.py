@@ -12,7 +12,6 @@ thread could run.
 from __future__ import annotations
 
 import _imp
-import sys
 from _thread import get_ident
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
