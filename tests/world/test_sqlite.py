@@ -26,6 +26,7 @@ import pytest
 
 import foretold
 from foretold.errors import EscapedWorld
+from foretold.kernel import real
 from foretold.kernel.sqlite import adopt, library, turns, vfs
 from foretold.kernel.sqlite.abi import VFS_CALLS
 from tests.helpers import PLANS, run_of
@@ -458,22 +459,23 @@ def test_a_connection_of_an_earlier_run_is_refused() -> None:
 def test_a_thread_outside_of_the_run_sees_the_real_disk(tmp_path: Path) -> None:
     """The functions are changed for the whole process, and answer by who calls."""
     path = str(tmp_path / "real.db")
-    todo, done = threading.Event(), threading.Event()
+    todo, done = threading.Lock(), threading.Lock()
+    todo.acquire()
+    done.acquire()
 
     def outside() -> None:
-        todo.wait()
+        real.lock_acquire(todo)
         with contextlib.closing(new(path, "WAL")) as db, db:
             db.execute("INSERT INTO t VALUES (strftime('%Y', 'now'))")
-        done.set()
+        real.lock_release(done)
 
     thread = threading.Thread(target=outside)
     thread.start()
-    real_set, real_wait = todo.set, done.wait
 
     def main(world: foretold.World) -> None:
         new().close()
-        real_set()
-        real_wait()
+        real.lock_release(todo)
+        real.lock_acquire(done)  # a run itself never waits for a thread outside of it
 
     foretold.run(main)
     thread.join()

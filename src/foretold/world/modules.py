@@ -41,6 +41,11 @@ class OwnModules:
         """Whether this host has a copy of its own of that module."""
         return any(module == name or module.startswith(f"{name}.") for name in self._names)
 
+    @property
+    def is_isolated(self) -> bool:
+        """Whether there are modules of which this host has a copy."""
+        return bool(self._names)
+
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside, imports of these modules give this host's copies."""

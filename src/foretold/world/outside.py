@@ -9,11 +9,14 @@ step that takes long makes its own host late and no other.
 from __future__ import annotations
 
 import asyncio
+from _thread import get_ident
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foretold.kernel.clock import to_ns
+from foretold.kernel.computer import running
 from foretold.kernel.threads.stacks import lines_about
+from foretold.kernel.threads.strand import IDLE
 from foretold.kernel.waiting import deadlock_of
 from foretold.world.stillness import FIRST_LOOK_NS, Stillness, tasks_of
 
@@ -25,6 +28,18 @@ if TYPE_CHECKING:
     from foretold.world.net.wire import Wire
 
 NEVER = 1 << 62
+
+
+class _Until(NamedTuple):
+    """How far the others may go on before the driver has to look at something."""
+
+    limit_ns: int
+    loop: HostLoop | None = None
+    """The driver's own, if it waits until it has something to do."""
+
+    def is_not_reached(self) -> bool:
+        loop = self.loop
+        return loop is None or not (loop._ready or loop.selector.stirred)
 
 
 class Outside:
@@ -67,7 +82,9 @@ class Outside:
         if self._busy:
             return
         while (following := self._next())[0] <= now_ns:
+            self._until = _Until(now_ns)
             self._do(*following)
+        self._until = None
 
     def wait(self, loop: HostLoop) -> bool:
         """`loop` has nothing to do: go on elsewhere until it has. False if nothing ever happens."""
@@ -91,12 +108,55 @@ class Outside:
             if next_ns > look_ns and alarm_ns is None and not idlers:
                 stillness = stillness or Stillness(self.driver, self.others, self.wire)
                 look_ns = stillness.look(next_ns)
+            if crew is None or not crew.threaded:
+                limit_ns = min(NEVER - 1, loop.kernel.virtual_ns_max)
+                if alarm_ns is not None:
+                    limit_ns = min(limit_ns, alarm_ns)
+                elif not idlers:
+                    limit_ns = min(limit_ns, look_ns)
+                if idlers:
+                    limit_ns = min(limit_ns, idlers[0][1])
+                self._until = _Until(limit_ns, loop)
             self._do(next_ns, host)
+            self._until = None
             if loop.selector.stirred:
                 self._follow(loop)
                 loop.poll()
         self._follow(loop)
         return True
+
+    def carry_on(self, crew: Crew) -> Crew | None:
+        """What the driver would do next, on the thread of a host that has made its iteration."""
+        until, own = self._until, crew.computer
+        try:
+            while until is not None and until.is_not_reached():
+                next_ns, host = self._next()
+                if next_ns > until.limit_ns or crew.main.state is not IDLE:
+                    return None
+                if host is None:
+                    if until.loop is not None and self._is_over(next_ns):
+                        return None
+                    self._now_ns = max(self._now_ns, next_ns)
+                    running[get_ident()] = self.driver
+                    self.wire.happen(next_ns)
+                    running[get_ident()] = own
+                    continue
+                following = host.kernel.crew
+                if following is None or not following.is_plain or self._has_modules(own, host):
+                    return None
+                self._now_ns = max(self._now_ns, next_ns)
+                clock = host.kernel.clock
+                clock.ns = max(clock.ns, self._now_ns)
+                return following
+        except BaseException as error:
+            crew.baton.thrown = error
+        finally:
+            running[get_ident()] = own
+        return None
+
+    def _has_modules(self, *hosts: Any) -> bool:
+        """Whether one of them has copies of modules, which the driver puts in their place."""
+        return any(host.modules.is_isolated for host in hosts)
 
     def block(self, host: Host, ready: Callable[[], bool], timeout_s: float | None) -> None:
         """A blocking call stalls `host`, which is the one that drives: nothing of it runs, and the
@@ -167,6 +227,7 @@ class Outside:
         loop.kernel.jump_to(max(loop._clock.ns, self._now_ns))
 
     _now_ns = 0
+    _until: _Until | None = None
     _busy = False
     """Another host is running."""
 

@@ -52,6 +52,10 @@ class Elsewhere(Protocol):
     def happen_before(self, kernel: Kernel, until_ns: int) -> bool:
         """Let the next thing happen, if one comes before `until_ns`. False if none does."""
 
+    def carry_on(self, crew: Crew) -> Crew | None:
+        """On the main thread of `crew`, which has made an iteration: let happen what comes next, as
+        the driver would. Gives whose main thread is to go on, or None: the driver is."""
+
     def tasks(self) -> list[Any]:
         """All tasks of the world that are not done."""
 
@@ -353,9 +357,23 @@ class Crew:
             self.baton.hand(driver, self._choose(driver))
 
     def end_iteration(self, main: Strand) -> None:
-        """The loop of a host's main thread has made an iteration."""
+        """The loop of a host's main thread has made an iteration. To hand over costs more than most
+        iterations do: this thread itself does what the driver would do next, where that is plain.
+        """
         main.state, main.current = IDLE, self.kernel.current
-        self.baton.hand(main, self.baton.driver)
+        following = self.elsewhere.carry_on(self)
+        if following is self:
+            main.state = RUNNING
+        elif following is not None:
+            following.main.state = RUNNING
+            self.baton.hand(main, following.main)
+        else:
+            self.baton.hand(main, self.baton.driver)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but the loop of a main thread, which waits for its turn."""
+        return not self.threaded and not self.blocked and self.main.state is IDLE
 
     def deadlock(self) -> BaseException:
         """Nothing will ever happen again."""
