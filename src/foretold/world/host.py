@@ -335,7 +335,8 @@ class Host:
         self.wake()
         self._begin_process()
         appliance.begin_again()
-        return HostTask(self, self.loop.create_task(asyncio.sleep(0)))
+        # It has no main; whoever awaits the answer does so on the test's own loop.
+        return HostTask(self, self.world.home.loop.create_task(asyncio.sleep(0)))
 
     def _begin_process(self) -> None:
         self.turns += 1

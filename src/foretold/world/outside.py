@@ -61,6 +61,10 @@ class Outside:
         self.others.append(host)
         self.open()
 
+    def leave(self, host: Host) -> None:
+        """This one acts on the wire alone: it has no loop to look after."""
+        self.others.remove(host)
+
     def catch_up(self, loop: HostLoop) -> None:
         """Before an iteration of `loop`: let happen what lies earlier, then see what arrived."""
         if loop.runner is not None or loop.host is not self.driver:

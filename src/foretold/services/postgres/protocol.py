@@ -7,7 +7,7 @@ client sends is cut into *groups*: all that the server answers in one go.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -37,6 +37,7 @@ IDLE, IN_TRANSACTION, FAILED = b"I", b"T", b"E"
 
 _INT = struct.Struct("!i")
 _HEAD = struct.Struct("!ii")
+_length_at = _INT.unpack_from
 
 
 class ProtocolError(ForetoldError):
@@ -54,21 +55,20 @@ def text(value: str) -> bytes:
     return value.encode("utf-8", "surrogateescape") + b"\0"
 
 
-def split(buffer: bytearray) -> Iterator[bytes]:
+def split(buffer: bytearray) -> list[bytes]:
     """Take the messages that are complete out of `buffer`."""
-    start, size = 0, len(buffer)
-    try:
-        while size - start >= 5:
-            length = _INT.unpack_from(buffer, start + 1)[0] + 1
-            if not 5 <= length <= MESSAGE_BYTES_MAX:
-                raise ProtocolError(f"a message of {length} bytes: this is not PostgreSQL's way")
-            if size - start < length:
-                return
-            found = bytes(buffer[start : start + length])
-            start += length
-            yield found
-    finally:
-        del buffer[:start]
+    found: list[bytes] = []
+    data, start, size = bytes(buffer), 0, len(buffer)
+    while size - start >= 5:
+        end = start + 1 + _length_at(data, start + 1)[0]
+        if not start + 5 <= end <= start + MESSAGE_BYTES_MAX:
+            raise ProtocolError(f"a message of {end - start} bytes: this is not PostgreSQL's way")
+        if end > size:
+            break
+        found.append(data[start:end])
+        start = end
+    del buffer[:start]
+    return found
 
 
 # --- the beginning of a connection -----------------------------------------------------------

@@ -138,6 +138,7 @@ def begin(
     kept.make_ready()
     gateway = Gateway(there, kept.pool, kept.side, port, {DATABASE: kept.database.name})
     there.appliance = gateway
+    world.outside.leave(there)
     world.at_end.append(lambda: _end(gateway, kept))
     world.services.setdefault("postgres", []).append(gateway)
     world.comes_into_use("postgres")

@@ -6,6 +6,7 @@ is told to people, and what faults choose by, depends on this.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 
@@ -17,12 +18,14 @@ _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _ENDS_TRANSACTION = re.compile(r"^(?:commit|end)\b(?!\s+prepared)", re.IGNORECASE)
 
 
+@functools.lru_cache(maxsize=1024)
 def shown(sql: str) -> str:
     """A statement on one line, without end."""
     line = _SPACE.sub(" ", sql).strip()
     return line if len(line) <= SQL_CHARS_MAX else line[: SQL_CHARS_MAX - 1] + "…"
 
 
+@functools.lru_cache(maxsize=1024)
 def is_commit(sql: str) -> bool:
     """Whether a statement asks for the end of its transaction, and to keep what it did."""
     return _ENDS_TRANSACTION.match(_COMMENT.sub(" ", sql).strip()) is not None

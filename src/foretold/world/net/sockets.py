@@ -420,9 +420,9 @@ class WorldSocket(socket.socket):
 
     def send(self, data: Any, flags: int = 0) -> int:
         end = self._end
-        if type(end) is TcpEnd and self._timeout == 0.0 and type(data) is bytes and not flags:
-            self._check_open()
-            return end.send(data)  # the common case, without ceremony
+        if type(end) is TcpEnd and self._timeout == 0.0 and not flags:
+            self._check_open()  # the common case, without ceremony
+            return end.send(data if type(data) is bytes else memoryview(data).cast("B"))
         self._check_open()
         if isinstance(end, UdpEnd):
             return self._send_datagram(end, bytes(data), None, flags)
