@@ -123,8 +123,11 @@ def test_nobody_frees_a_lock() -> None:
         await one.execute(ADD)
         await other.execute(ADD)
 
-    with pytest.raises(foretold.Deadlock):
+    with pytest.raises(foretold.Deadlock) as found:
         run(main)
+    said = str(found.value)
+    assert "(main) waits in: UPDATE account" in said
+    assert "(main), which did: BEGIN; UPDATE account" in said
 
 
 def test_a_run_after_a_failed_one() -> None:

@@ -70,6 +70,9 @@ class Appliance(Protocol):
     def resumed(self) -> None:
         """It goes on after a pause."""
 
+    def waiting(self) -> list[str]:
+        """For a deadlock: lines about who waits inside of it, and for whom."""
+
 
 class Host:
     """One computer of the world: a loop, a clock, addresses, a process that can die."""

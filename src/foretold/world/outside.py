@@ -224,7 +224,12 @@ class Outside:
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
         name = "the world" if self.others else self.driver.name
-        return deadlock_of(name, self.tasks(), lines_about(self.crews()))
+        return deadlock_of(name, self.tasks(), [*lines_about(self.crews()), *self.in_services()])
+
+    def in_services(self) -> list[str]:
+        """For a deadlock: who waits inside of servers that are no Python programs."""
+        hosts = self.driver.world.hosts.values()
+        return [line for h in hosts if h.appliance is not None for line in h.appliance.waiting()]
 
     def _follow(self, loop: HostLoop) -> None:
         """An idle host's clock shows the time at which something woke it."""

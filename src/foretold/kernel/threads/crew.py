@@ -56,6 +56,9 @@ class Elsewhere(Protocol):
         """On the main thread of `crew`, which has made an iteration: let happen what comes next, as
         the driver would. Gives whose main thread is to go on, or None: the driver is."""
 
+    def in_services(self) -> list[str]:
+        """For a deadlock: who waits inside of servers that are no Python programs."""
+
     def tasks(self) -> list[Any]:
         """All tasks of the world that are not done."""
 
@@ -379,7 +382,8 @@ class Crew:
         """Nothing will ever happen again."""
         crews = self.elsewhere.crews()
         host = self.kernel.host if len(crews) == 1 else "the world"
-        return deadlock_of(host, self.elsewhere.tasks(), lines_about(crews))
+        lines = [*lines_about(crews), *self.elsewhere.in_services()]
+        return deadlock_of(host, self.elsewhere.tasks(), lines)
 
     # --- the end ---------------------------------------------------------------------------------
 

@@ -299,6 +299,10 @@ class Gateway:
         """The server is started again, and has recovered what was committed."""
         self._listener = self._listen()
 
+    def waiting(self) -> list[str]:
+        """For a deadlock: the sessions that wait for a lock, and who holds it."""
+        return [line for session in self.waits.blocked for line in self.waits.lines_about(session)]
+
     # --- the end of a session --------------------------------------------------------------------
 
     def lost(self, session: Session) -> None:

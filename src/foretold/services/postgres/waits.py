@@ -14,6 +14,7 @@ from foretold.kernel import real
 from foretold.services.postgres import session as doing
 from foretold.services.postgres.backend import DONE
 from foretold.services.postgres.protocol import IDLE, NOTIFICATION, READY, SYNC, message
+from foretold.services.postgres.statements import shown
 
 if TYPE_CHECKING:
     from foretold.services.postgres.backend import Backend
@@ -64,6 +65,15 @@ class Waits:
         rows = self.gateway.side.simple(f"select unnest(pg_blocking_pids({_pid(session)}))")
         pids = {int(row[0] or 0) for row in rows}
         return [s for s in self.gateway.sessions if s.backend is not None and s.backend.pid in pids]
+
+    def lines_about(self, session: Session) -> list[str]:
+        """What a session waits for, in words."""
+        sql = "; ".join(map(shown, session.executes))
+        lines = [f"{self.gateway.host.name} {session.name} ({session.host}) waits in: {sql}"]
+        for other in self._blockers(session):
+            did = "; ".join(map(shown, other.transaction[-3:]))
+            lines.append(f"  for a lock of {other.name} ({other.host}), which did: {did}")
+        return lines
 
     def settle(self) -> None:
         """Some locks may be free now: those who waited for them go on, each in its own time."""
