@@ -23,6 +23,7 @@ from foretold.kernel.pace import NEVER, Pace
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.schedulers.profile import Profile, profile_of
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
 from foretold.trace import Event, Place, Trace
@@ -72,6 +73,7 @@ class Kernel:
         *,
         order: Order = "asyncio",
         strategy: str = "fifo",
+        profile: str = "",
         preempt: str = "",
         limits: Limits | None = None,
         on_background: Callable[[dict[str, Any]], None] | None = None,
@@ -84,6 +86,8 @@ class Kernel:
         self.clock = clock
         self.order: Order = order
         self.strategy = strategy
+        self.known = Profile.parse(profile)
+        """What earlier runs of the search have shown about the program."""
         self.preempt = preempt
         """Where threads may be interrupted besides at locks (`threads/preempt.py`)."""
         self.limits = limits or Limits()
@@ -150,7 +154,7 @@ class Kernel:
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))
         seed = self.tape.stream("schedule", self.host).choose(1 << 32, "seed of the scheduler")
-        return scheduler_named(self.strategy, TapeRandom(seed))
+        return scheduler_named(self.strategy, TapeRandom(seed), self.known)
 
     def enter_loop(self, loop: object) -> None:
         """`loop` begins to run. What another one left in the pool waits until that runs again."""
@@ -166,6 +170,11 @@ class Kernel:
     def decisions(self) -> int:
         """How many real choices there were about order."""
         return (self.scheduler.decisions if self.scheduler else 0) + self.overlaps
+
+    def profile(self) -> Profile:
+        """What this run has shown."""
+        steps = [(actor.name, actor.steps) for actor in self.register.by_name.values()]
+        return profile_of(self.scheduler.decisions if self.scheduler else None, steps)
 
     def _grant_more(self) -> None:
         self.grant = self._granted = min(self._slow_at, self._housekeeping_at) - self.steps

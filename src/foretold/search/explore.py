@@ -14,14 +14,16 @@ from foretold.errors import ForetoldError, TapeError, UsageError
 from foretold.kernel import real
 from foretold.kernel.session import session
 from foretold.search import stock
+from foretold.search.budget import Budget
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
-from foretold.search.portfolio import Plan, plan_of, plans_for
+from foretold.search.learning import Learner
+from foretold.search.portfolio import Plan, plans_for
 from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.signature import Signature, signature_of
 from foretold.search.story import faults_of, tell_run
 from foretold.search.verify import confirm
-from foretold.tape import Tape
+from foretold.tape import Setting, Tape
 from foretold.tape.shrink import BudgetSpent
 from foretold.tape.shrink import shrink as shrink_tape
 from foretold.world.faults import FaultSet
@@ -122,40 +124,52 @@ class Search:
         self.target = ""
         self.replayer: Replayer | None = None
         self.on_progress: Callable[[Progress], object] | None = None
-        planned = {
-            plan: settings.with_changes(order=plan.order, strategy=plan.strategy) for plan in plans
-        }
-        self._by_plan = {plan: (each, each.on_tape()) for plan, each in planned.items()}
+        self._learner = Learner()
+        self._by_plan = self._planned()
         self._runs_max = 0
-        self._idle_plans: set[Plan] = set()
-        """Plans under which no choice is ever made: one run of them is enough."""
+
+    def _planned(self) -> dict[Plan, tuple[Settings, dict[str, Setting]]]:
+        """The settings of a run, by its plan, with what is known by now."""
+        known = self._learner.text
+        planned = {
+            plan: self.settings.with_changes(
+                order=plan.order,
+                strategy=plan.strategy,
+                profile=known if plan.order == "any" else "",
+            )
+            for plan in self.plans
+        }
+        return {plan: (each, each.on_tape()) for plan, each in planned.items()}
 
     def run(self, runs: int, seed: int, time_s: float | None) -> Outcome:
         outcome = Outcome(0, seed)
         self._runs_max = runs
         started = real.monotonic()
-        next_seed = seed
+        budget = Budget(self.plans, seed)
         while outcome.runs < runs:
             if time_s is not None and real.monotonic() - started > time_s:
                 break
-            plan = plan_of(next_seed, self.plans)
-            if plan not in self._idle_plans:
-                done = self._one(plan, next_seed, outcome)
-                if done.signature is not None:
-                    outcome.failures.append(self._work_out(plan, done, next_seed, outcome.runs))
-                    break
-                self._note_choices(plan, done)
-                if len(self._idle_plans) == len(set(self.plans)):
-                    outcome.vacuous = True
-                    break
-            next_seed += 1
+            plan, next_seed = budget.next()
+            done = self._one(plan, next_seed, outcome)
+            if done.signature is not None:
+                outcome.failures.append(self._work_out(plan, done, next_seed, outcome.runs))
+                break
+            if done.pairs:
+                budget.tell(self._learner.news(done.pairs))
+            if self._learner.note(done.profile):
+                self._by_plan = self._planned()
+            budget.drop(self._idle_after(plan, done))
+            if budget.spent:
+                outcome.vacuous = True
+                break
         outcome.elapsed_s = real.monotonic() - started
         outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
         return outcome
 
     def _one(self, plan: Plan, seed: int, outcome: Outcome) -> Brief:
         settings, on_tape = self._by_plan[plan]
-        done = self._run_tape(Tape.seeded(seed, on_tape), settings)
+        learning = self._learner.wants_next()
+        done = self._run_tape(Tape.seeded(seed, on_tape), settings, learning=learning)
         outcome.runs += 1
         outcome.discarded += bool(done.discarded)
         outcome.virtual_s += done.virtual_s
@@ -168,13 +182,12 @@ class Search:
         if self.on_progress is not None:
             self.on_progress(Progress(runs, self._runs_max, failures, stage))
 
-    def _note_choices(self, plan: Plan, done: Brief) -> None:
+    def _idle_after(self, plan: Plan, done: Brief) -> tuple[Plan, ...]:
+        """Plans under which no choice is ever made: one run of them is enough."""
         if done.choices or done.discarded:
-            return
-        self._idle_plans.add(plan)
-        if plan.order == "any" or done.alone:
-            # Nobody to choose between, in any order.
-            self._idle_plans.update(self.plans)
+            return ()
+        # Nobody to choose between, in any order.
+        return self.plans if plan.order == "any" or done.alone else (plan,)
 
     # From the first failing run to something a person can use
 

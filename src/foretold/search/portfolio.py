@@ -20,11 +20,15 @@ class Plan(NamedTuple):
 
 
 PORTFOLIO = (
+    Plan("any", "surw"),
+    Plan("any", "pos"),
     Plan("any", "delays"),
+    Plan("any", "surw"),
     Plan("any", "pct"),
     Plan("any", "random"),
     Plan("asyncio", "fifo"),
 )
+"""Who stands here twice begins with twice the share."""
 
 
 def plans_for(order: str | None, strategy: str) -> tuple[Plan, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from foretold.kernel.handles import AnyHandle
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 
 class Scheduler:
@@ -13,8 +14,10 @@ class Scheduler:
     takes_singles = False
     """True if the loop need not ask when there is one candidate alone."""
 
-    def __init__(self, generator: random.Random) -> None:
+    def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:
         self.generator = generator
+        self.profile = profile
+        """What earlier runs have shown about the program."""
         self.size = 0
         """How many tasks are in the pool, held ones included."""
         self.decisions = 0
