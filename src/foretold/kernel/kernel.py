@@ -102,7 +102,7 @@ class Kernel:
         self._left_by: dict[object, list[AnyHandle]] = {}
         """By loop: who was ready on it when it stopped."""
         self.recorder = self.make_recorder()
-        self.pace = Pace(host, tape, clock)
+        self.pace = Pace(host, tape, clock, self.known)
         self.settlers: deque[asyncio.Future[None]] = deque()
         """Those who wait until nothing is ready now."""
         self.idlers: deque[tuple[asyncio.Future[None], int]] = deque()

@@ -133,9 +133,7 @@ class Search:
         known = self._learner.text
         planned = {
             plan: self.settings.with_changes(
-                order=plan.order,
-                strategy=plan.strategy,
-                profile=known if plan.order == "any" else "",
+                order=plan.order, strategy=plan.strategy, profile=known
             )
             for plan in self.plans
         }
@@ -251,7 +249,7 @@ class Search:
         if tape.settings.get("order") == "asyncio":
             found.stock_asyncio = True
             return
-        for tried, candidate in enumerate(stock.candidates(tape, found.seed)):
+        for tried, candidate in enumerate(stock.candidates(tape, found.seed, self._learner.text)):
             seen = self._again(candidate)
             if seen.signature == wanted:
                 found.stock_asyncio = True

@@ -31,7 +31,8 @@ class Profile:
     steps: int = 0
     """How many steps of tasks there were, on the host that made most."""
     by_name: Mapping[str, int] = field(default_factory=dict)
-    """The steps of an actor, by its name without a number: `worker-2` is a `worker`."""
+    """The steps of each actor; in a large cast by the name without its number, so that `worker-2`
+    is a `worker`."""
 
     @property
     def text(self) -> str:
@@ -67,16 +68,23 @@ def kind_of(name: str) -> str:
     return _NUMBER.sub("", name) if name[-1:].isdigit() else name
 
 
+def expected_of(profile: Profile, name: str, otherwise: int) -> int:
+    """How many steps an actor of this name is expected to make."""
+    names = profile.by_name
+    return names[name] if name in names else names.get(kind_of(name), otherwise)
+
+
 def profile_of(decisions: int | None, steps: Iterable[tuple[str, int]]) -> Profile:
     """The profile of one host in one run, from its actors' names and steps. In stock order nobody
     decides; elsewhere there might have been a decision before every step."""
-    names: dict[str, int] = {}
-    total = 0
-    for name, made in steps:
-        total += made
-        kind = kind_of(name)
-        if made > names.get(kind, 0):
-            names[kind] = made
+    names = dict(steps)
+    total = sum(names.values())
+    if len(names) > NAMES_MAX:
+        kinds: dict[str, int] = {}
+        for name, made in names.items():
+            kind = kind_of(name)
+            kinds[kind] = max(made, kinds.get(kind, 0))
+        names = kinds
     return UNKNOWN.joined(Profile(total if decisions is None else decisions, total, names))
 
 

@@ -16,7 +16,7 @@ import random
 from foretold.kernel.actors import Actor
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
-from foretold.kernel.schedulers.profile import UNKNOWN, Profile, kind_of
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile, expected_of, kind_of
 
 ALL_IN_FOCUS = 0.5
 """How many of the runs look at all tasks alike."""
@@ -48,13 +48,16 @@ class SurwScheduler(Scheduler):
             return None
         return frozenset(self.generator.sample(names, self.generator.randrange(1, _FEW + 1)))
 
+    def _looks_at(self, name: str) -> bool:
+        focus = self._focus
+        return focus is None or name in focus or kind_of(name) in focus
+
     def add(self, handle: AnyHandle) -> None:
         self.size += 1
         actor = handle.actor
         if actor not in self._expected:
-            kind = kind_of(actor.name)
-            seen = self._focus is None or kind in self._focus
-            self._expected[actor] = self.profile.by_name.get(kind, self._guess) if seen else 0
+            expected = expected_of(self.profile, actor.name, self._guess)
+            self._expected[actor] = expected if self._looks_at(actor.name) else 0
         if self._expected[actor]:
             self._pool.append(handle)
         else:
