@@ -148,6 +148,8 @@ class Kernel:
                 for h in self.tape.schedule.holds.values()
                 if h.host == self.host
             }
+            if self.tape.log is not None:
+                return self.tape.log.scheduler(self.host, holds, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
             return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
         if self.tape.origin == "enumerated":

@@ -21,6 +21,7 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "virtual_s": outcome.virtual_s,
         "reached": outcome.reached,
         "never_true": outcome.missed,
+        "covered": outcome.covered,
         "failure": _failure_data(failure, target) if failure is not None else None,
     }
     return json.dumps(data, indent=2)

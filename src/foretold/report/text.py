@@ -185,6 +185,9 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
         f"{target} held in {count(outcome.runs, 'run')} "
         f"({outcome.virtual_s:,.3f} s of virtual time). Seed {outcome.seed}."
     ]
+    if outcome.covered:
+        calm = "Values, times and faults were the calm ones."
+        lines.append(wrapped(f"Covered: {outcome.covered}. {calm}"))
     lines += [f"  never true in any run: {point}" for point in outcome.missed]
     return "\n".join(lines)
 

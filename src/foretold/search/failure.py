@@ -77,6 +77,8 @@ class Outcome:
     reached: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     """`sometimes` points that no run ever satisfied."""
+    covered: str = ""
+    """With `strategy="exhaustive"`: which schedules were run, in words; nothing beyond is claimed."""
     elapsed_s: float = 0.0
     virtual_s: float = 0.0
 

@@ -31,10 +31,17 @@ PORTFOLIO = (
 """Who stands here twice begins with twice the share."""
 
 
+EXHAUSTIVE = "exhaustive"
+STRATEGIES = ("portfolio", *SCHEDULERS, EXHAUSTIVE)
+"""What a search can be told to use."""
+
+
 def plans_for(order: str | None, strategy: str) -> tuple[Plan, ...]:
     """The plans among which a search with these settings takes turns."""
     check_word("order", order, get_args(Order), none="for both")
-    check_word("strategy", strategy, ("portfolio", *SCHEDULERS))
+    check_word("strategy", strategy, STRATEGIES)
+    if strategy == EXHAUSTIVE:
+        return (Plan("any", "fifo"),)
     if strategy == "portfolio":
         return tuple(p for p in PORTFOLIO if order in (None, p.order))
     if order == "asyncio":
