@@ -10,6 +10,7 @@ that changes neither the run nor the digest.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from array import array
 from collections import deque
@@ -96,7 +97,7 @@ class Trace:
                 pending = self._told(self._sink)
             if self.pairs is not None:
                 steps = [entry for entry in pending if " " not in entry]  # facts are sentences
-                self.pairs.update(zip(steps, steps[1:], strict=False))
+                self.pairs.update(itertools.pairwise(steps))
             if pending:
                 text = _SEPARATOR.join(pending) + _SEPARATOR
                 self._hash.update(text.encode("utf-8", "surrogatepass"))

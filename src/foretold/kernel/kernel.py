@@ -23,6 +23,7 @@ from foretold.kernel.pace import NEVER, Pace
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.schedulers.causal import ScheduleLog
 from foretold.kernel.schedulers.profile import Profile, profile_of
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
@@ -149,7 +150,8 @@ class Kernel:
                 if h.host == self.host
             }
             if self.tape.log is not None:
-                return self.tape.log.scheduler(self.host, holds, self.register, self.callbacks)
+                log: ScheduleLog = self.tape.log
+                return log.scheduler(self.host, holds, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
             return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
         if self.tape.origin == "enumerated":

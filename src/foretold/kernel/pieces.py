@@ -1,10 +1,10 @@
 """Reads the piece of byte code that a coroutine ran between two suspensions, and says which tracked
 objects it can have touched; None if it can have touched anything else. `touches.py` says what for.
 
-Every way from the one place to the other is followed, with a stack of what is known about the values
-on it. Only the few operations named here are understood: locals, jumps, loops over `range`, `await`,
-`asyncio.sleep(0)` and methods of tracked objects. Any other ends it, and so does code within a `try`:
-its handler could run and lead to the same place.
+Every way from the one place to the other is followed, with a stack of what is known about the
+values on it. Only the few operations named here are understood: locals, jumps, loops over `range`,
+`await`, `asyncio.sleep(0)` and methods of tracked objects. Any other ends it, and so does code
+within a `try`: its handler could run and lead to the same place.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import builtins
 import dis
 import functools
+import itertools
 import sys
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -101,8 +102,8 @@ def _read(code: CodeType) -> _Code:
             guarded.update(o for o in offsets if entry.start <= o < entry.end)
     return _Code(
         by_offset,
-        dict(zip(offsets, offsets[1:], strict=False)),
-        dict(zip(offsets[1:], offsets, strict=False)),
+        dict(itertools.pairwise(offsets)),
+        {later: earlier for earlier, later in itertools.pairwise(offsets)},
         frozenset(guarded),
     )
 
@@ -164,7 +165,7 @@ class _Reader:
         return frozenset(found)
 
     def _can_reach(self, offset: int, goal: int) -> bool:
-        """Whether a way that was given up could have led to the goal before any other suspension."""
+        """Whether a way that was given up could have led to the goal without a suspension."""
         open_ways, seen = [offset], set[int]()
         while open_ways:
             at = open_ways.pop()
@@ -244,7 +245,7 @@ class _Reader:
             if expected and each.opname == expected[0]:
                 expected.pop(0)
             elif each.opname == "LOAD_GLOBAL" and not expected:
-                return self._global(each.argval) == _Known(range)
+                return bool(self._global(each.argval) == _Known(range))
             elif each.opname not in ("LOAD_CONST", "LOAD_FAST", "LOAD_DEREF", "PRECALL"):
                 return False
             at = self._code.precedes.get(at, BEGIN)
@@ -271,7 +272,9 @@ class _Reader:
             return following._replace(stack=stack[:-1], stored=state.stored | {each.argval})
         if name == "LOAD_GLOBAL":
             pushed = self._global(each.argval)
-            return following._replace(stack=(*stack, *_with_null(pushed, bool(each.arg & 1))))
+            return following._replace(
+                stack=(*stack, *_with_null(pushed, bool((each.arg or 0) & 1)))
+            )
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
             return following._replace(stack=(*stack[:-1], *_attribute(stack, each)))
         if name == "CALL":
@@ -320,7 +323,8 @@ def _attribute(stack: tuple[Any, ...], each: dis.Instruction) -> tuple[Any, ...]
     if type(value) in TRACKED:
         return (_Method(value, name), _NULL) if called else (_Method(value, name),)
     own = vars(value) if isinstance(value, ModuleType) else getattr(value, "__dict__", {})
-    if type(value).__getattribute__ not in (object.__getattribute__, ModuleType.__getattribute__):
+    plain: tuple[Any, ...] = (object.__getattribute__, ModuleType.__getattribute__)
+    if type(value).__getattribute__ not in plain:
         raise _Unclear
     if type(own) is not dict or name not in own or name in dir(type(value)):
         raise _Unclear

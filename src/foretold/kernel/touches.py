@@ -1,9 +1,9 @@
 """What a step of a task touched, as far as that can be known.
 
-Only *tracked* objects count: asyncio's locks, events, conditions, semaphores and queues. Whoever runs
-anything that could change something else (a plain dictionary, an attribute, a list, a call into code
-that is not known here) may have touched anything. So two steps that race on a plain object always
-depend on each other, and no search that relies on this skips their other order.
+Only *tracked* objects count: asyncio's locks, events, conditions, semaphores and queues. Whoever
+runs anything that could change something else (a plain dictionary, an attribute, a list, a call
+into code that is not known here) may have touched anything. So two steps that race on a plain
+object always depend on each other, and no search that relies on this skips their other order.
 
 How it is known: between two suspensions a coroutine runs a piece of its byte code. All ways from
 where it was suspended to where it is suspended now are read (`pieces.py`). If nothing on them can
@@ -34,9 +34,9 @@ class Watch:
 
     def before(self, handle: AnyHandle) -> None:
         """This step is about to be made."""
-        task = getattr(handle._callback, "__self__", None)
+        task: Any = getattr(handle._callback, "__self__", None)
         self._task = None
-        if type(task) is not WorldTask or task._must_cancel:  # type: ignore[attr-defined]  # asyncio's own flag
+        if type(task) is not WorldTask or getattr(task, "_must_cancel", True):
             return
         if any(not isinstance(arg, asyncio.Future) or _raises(arg) for arg in handle._args):
             return
@@ -52,7 +52,9 @@ class Watch:
         return _touched(chain, _frames(task))
 
 
-def _touched(before: list[tuple[FrameType, int, dict[str, Any]]], after: list[FrameType]) -> Touched:
+def _touched(
+    before: list[tuple[FrameType, int, dict[str, Any]]], after: list[FrameType]
+) -> Touched:
     common = 0
     while common < min(len(before), len(after)) and before[common][0] is after[common]:
         common += 1
@@ -71,13 +73,11 @@ def _touched(before: list[tuple[FrameType, int, dict[str, Any]]], after: list[Fr
     return frozenset(found)
 
 
-def _note(
-    found: set[int], frame: FrameType, start: int, end: int, names: dict[str, Any]
-) -> bool:
+def _note(found: set[int], frame: FrameType, start: int, end: int, names: dict[str, Any]) -> bool:
     """Add what a frame touched between two places. False if that may be anything."""
     code = frame.f_code
     if is_sleep(code):
-        return names.get("delay", 0) == 0
+        return bool(names.get("delay", 0) == 0)
     touched = tracked_by(names.get("self"))
     if touched is None or code.co_filename not in _THEIR_FILES:
         touched = piece_of(code, start, end, names, frame.f_globals)

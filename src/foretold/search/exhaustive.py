@@ -1,10 +1,10 @@
 """Every schedule with at most so many delays, one run each, the fewest delays first.
 
-A *delay* holds one task before one of its steps until some step of another has been made, for as long
-as one likes. That is one sentence of a story, and most ordering bugs need one or two. Schedules that
-differ only in the order of steps that do not meddle with one another are run once: two steps count as
-dependent unless both are known to touch nothing but tracked objects, and no object in common
-(`kernel/touches.py`).
+A *delay* holds one task before one of its steps until some step of another has been made, for as
+long as one likes. That is one sentence of a story, and most ordering bugs need one or two.
+Schedules that differ only in the order of steps that do not meddle with one another are run once:
+two steps count as dependent unless both are known to touch nothing but tracked objects, and no
+object in common (`kernel/touches.py`).
 
 What this does *not* vary: values, times, faults, and the order of threads. They are the calm ones.
 
@@ -36,7 +36,9 @@ _NEVER = "\0"
 RunTape = Callable[[Tape], Brief]
 
 
-def check_delays(delays: int | None, strategy: str, order: str | None, isolation: str | None) -> int:
+def check_delays(
+    delays: int | None, strategy: str, order: str | None, isolation: str | None
+) -> int:
     """How many delays, after a look at whether that can be meant."""
     if strategy != EXHAUSTIVE:
         if delays is not None:
@@ -141,9 +143,7 @@ class Enumeration:
             if not pick.alone and key not in held and pick.actor != CALLBACKS:
                 yield from self._delayed(node, position, pick)
 
-    def _delayed(
-        self, node: Node, position: int, pick: Pick
-    ) -> Iterator[tuple[Tape, Brief, Node]]:
+    def _delayed(self, node: Node, position: int, pick: Pick) -> Iterator[tuple[Tape, Brief, Node]]:
         """The runs in which this step is delayed: by all, and by each shorter time."""
         key = (pick.host, pick.actor, pick.step)
         longest, done, picks = self._one((*node.holds, Hold(*key, _NEVER, 1)))

@@ -71,10 +71,11 @@ def explore(
 
     `order=None` uses both orders. There are 100 `runs`, if nothing else is said.
     `strategy="exhaustive"` runs each schedule with at most `delays` delays (2) instead, to the end
-    of them, and `Outcome.covered` says which have been run. `time_s` ends the search after that many real seconds. A failing
-    tape is written to the folder `save_to` before shrinking begins: a kill loses nothing.
-    `isolation="fork"` starts each run from the same module state, in a fork of this process.
-    `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
+    of them, and `Outcome.covered` says which have been run. `time_s` ends the search after that
+    many real seconds. A failing tape is written to the folder `save_to` before shrinking begins:
+    a kill loses nothing. `isolation="fork"` starts each run from the same module state, in a fork
+    of this process. `faults` is what the world may do to the program by itself, such as
+    `foretold.faults.network`.
     Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
     exhaustive = strategy == EXHAUSTIVE

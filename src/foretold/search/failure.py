@@ -78,7 +78,7 @@ class Outcome:
     missed: list[str] = field(default_factory=list)
     """`sometimes` points that no run ever satisfied."""
     covered: str = ""
-    """With `strategy="exhaustive"`: which schedules were run, in words; nothing beyond is claimed."""
+    """With `strategy="exhaustive"`: which schedules were run, in words; no more is claimed."""
     elapsed_s: float = 0.0
     virtual_s: float = 0.0
 

@@ -125,11 +125,12 @@ async def not_asked_again(fixed: bool) -> None:
 
     async def load(delay: int) -> None:
         await step(delay)
-        if ready[0]:
-            return
-        async with lock:
-            if fixed and ready[0]:
-                return
+        if not ready[0]:
+            async with lock:
+                await load_unless(fixed and ready[0])
+
+    async def load_unless(needless: bool) -> None:
+        if not needless:
             await step()
             loads[0] += 1
             ready[0] = True

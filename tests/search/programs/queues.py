@@ -68,9 +68,8 @@ async def after_the_end(fixed: bool) -> None:
             await step(pause)
             queue.put_nowait(n)
         running[0] -= 1
-        if not fixed and count == 3:  # "the one with more items is done last"
-            queue.put_nowait(None)
-        elif fixed and not running[0]:
+        last = not running[0] if fixed else count == 3  # "who has more to send is done last"
+        if last:
             queue.put_nowait(None)
 
     async def consumer() -> None:

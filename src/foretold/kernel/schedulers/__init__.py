@@ -31,9 +31,7 @@ SCHEDULERS: dict[str, Callable[[random.Random, Profile], Scheduler]] = {
 }
 
 
-def scheduler_named(
-    name: str, generator: random.Random, profile: Profile = UNKNOWN
-) -> Scheduler:
+def scheduler_named(name: str, generator: random.Random, profile: Profile = UNKNOWN) -> Scheduler:
     """A new scheduler of the kind `name`, drawing from `generator`."""
     try:
         make = SCHEDULERS[name]

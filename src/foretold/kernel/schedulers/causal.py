@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 from foretold.kernel.actors import Actor, Register
 from foretold.kernel.handles import AnyHandle
+from foretold.kernel.pieces import Touched
 from foretold.kernel.schedulers.by_key import KeyedScheduler
-from foretold.kernel.touches import Touched, Watch
+from foretold.kernel.touches import Watch
 from foretold.tape import CALLBACKS, Hold
 
 
@@ -73,8 +74,8 @@ class CausalScheduler(KeyedScheduler):
         self._place: dict[int, tuple[int, str, int]] = {}
         """By arrival: where it stands in line."""
         self._enabled_by: dict[int, int] = {}
-        """By arrival: the past of the step that made it ready. A past is a set of steps, as the bits
-        of a number."""
+        """By arrival: the past of the step that made it ready. A past is a set of steps, as the
+        bits of a number."""
         self._pasts: dict[Actor, int] = {}
         self._last_touch: dict[int, int] = {}
         self._last_wild = 0

@@ -2,13 +2,14 @@
 
 Most ordering bugs need one task to stand still at the wrong line while others go on. So: run first
 come first served; every so often hold the step that has just become ready until some number of
-others have run. Few choices, far-reaching effect, and the result reads as an explanation. If earlier
-runs have shown how long a run is (`profile.py`), every step is as likely to be held.
+others have run. Few choices, far-reaching effect, and the result reads as an explanation. If
+earlier runs have shown how long a run is (`profile.py`), every step is as likely to be held.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 
 from foretold.kernel.handles import AnyHandle
@@ -47,7 +48,7 @@ class DelayScheduler(Scheduler):
             return [draw.randrange(2 * gap) for _ in range(draw.randrange(1, HOLDS_MAX + 1))]
         count = draw.choice(HOLDS)
         moments = sorted(int(steps * draw.random() ** _EARLY) for _ in range(count))
-        gaps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
+        gaps = [later - earlier for earlier, later in itertools.pairwise(moments)]
         return [*reversed(gaps), moments[0]]
 
     def _drawn_length(self) -> int:

@@ -33,7 +33,7 @@ class RankedScheduler(Scheduler):
         self._passed_over = 0
 
     def rank(self, handle: AnyHandle) -> float:
-        """Where a step that has become ready stands; below 0, so that it is before all fair ones."""
+        """Where a step that has become ready stands; below 0, to be before all fair ones."""
         raise NotImplementedError
 
     def callback_rank(self, callback: AnyHandle) -> float:
