@@ -24,7 +24,7 @@ from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
 from foretold.kernel.schedulers.causal import ScheduleLog
-from foretold.kernel.schedulers.profile import Profile, profile_of
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile, profile_of
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
 from foretold.trace import Event, Place, Trace
@@ -158,7 +158,10 @@ class Kernel:
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))
         seed = self.tape.stream("schedule", self.host).choose(1 << 32, "seed of the scheduler")
-        return scheduler_named(self.strategy, TapeRandom(seed), self.known)
+        scheduler = scheduler_named(self.strategy, TapeRandom(seed), self.known)
+        # Starvation must never look like a program that does not end.
+        scheduler.fair_after = min(scheduler.fair_after, self.limits.steps // 2)
+        return scheduler
 
     def enter_loop(self, loop: object) -> None:
         """`loop` begins to run. What another one left in the pool waits until that runs again."""
@@ -177,6 +180,8 @@ class Kernel:
 
     def profile(self) -> Profile:
         """What this run has shown."""
+        if self.scheduler is not None and self.scheduler.turned_fair:
+            return UNKNOWN
         steps = [(actor.name, actor.steps) for actor in self.register.by_name.values()]
         return profile_of(self.scheduler.decisions if self.scheduler else None, steps)
 

@@ -7,6 +7,8 @@ import random
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
+NEVER = 1 << 62
+
 
 class Scheduler:
     """A pool of ready tasks and a way to pick from it."""
@@ -18,6 +20,10 @@ class Scheduler:
         self.generator = generator
         self.profile = profile
         """What earlier runs have shown about the program."""
+        self.fair_after = NEVER
+        """After so many picks it is first come first served, for those that were not before."""
+        self.turned_fair = False
+        """It came to that: the run is longer than it need be, and nothing to learn from."""
         self.size = 0
         """How many tasks are in the pool, held ones included."""
         self.decisions = 0

@@ -66,6 +66,7 @@ class RankedScheduler(Scheduler):
         return heapq.heappop(self._heap)[2]
 
     def _turn_fair(self) -> None:
+        self.turned_fair = True
         self._heap = [(handle.arrival, arrival, handle) for _, arrival, handle in self._heap]
         heapq.heapify(self._heap)
 
