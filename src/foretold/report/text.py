@@ -207,7 +207,13 @@ def replay_arguments(failure: Failure, target: str) -> str:
     """What `foretold replay` needs to run this failure again."""
     if failure.saved_as is not None:
         return shlex.quote(short_path(str(failure.saved_as)))
-    return f"{shlex.quote(target)} --seed {failure.seed}"
+    return f"{shlex.quote(target)} {seed_arguments(failure)}"
+
+
+def seed_arguments(failure: Failure) -> str:
+    """What names the run of a search in which it was found: its seed, and what was known then."""
+    known = f" --profile {shlex.quote(failure.profile)}" if failure.profile else ""
+    return f"--seed {failure.seed}{known}"
 
 
 def place_text(error: BaseException) -> str:

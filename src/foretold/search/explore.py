@@ -143,7 +143,7 @@ class Search:
 
     def _planned(self) -> dict[Plan, tuple[Settings, dict[str, Setting]]]:
         """The settings of a run, by its plan, with what is known by now."""
-        known = self._learner.text
+        known = self._learner.text or self.settings.profile
         planned = {
             plan: self.settings.with_changes(
                 order=plan.order, strategy=plan.strategy, profile=known
@@ -234,6 +234,7 @@ class Search:
         assert wanted is not None, "only failing runs are worked out"
         error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
         found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        found.profile = Settings.from_tape(tape.settings).profile
         self._save(found)
         self._tell_progress(run, 1, "shrinking")
         recorded = self._again(tape, recording=True)

@@ -33,6 +33,8 @@ class Failure:
     """Which run of the search found it, counted from 1."""
     seed: int
     """The seed of that run."""
+    profile: str = ""
+    """What the search had learned by then: with the seed, it says all about the run."""
     story: str = ""
     delays: list[Delay] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
