@@ -41,6 +41,7 @@ from foretold.report.text import interrupted_text, outcome_text
 from foretold.search.check import ReplayerWith, check
 from foretold.search.explore import Progress, explore
 from foretold.search.failure import Outcome
+from foretold.search.learning import learned_before
 from foretold.search.portfolio import EXHAUSTIVE, STRATEGIES, plan_of, plans_for
 from foretold.search.replayers import FreshReplayer
 from foretold.search.store import Store
@@ -313,6 +314,7 @@ def _replay_seed(target: str, seed: int, asked: dict[str, str | None]) -> int:
         return child.replay_seed(target, seed, profile or "")
     main, own = _load(target)
     chosen = {**own, **{name: value for name, value in asked.items() if value is not None}}
+    chosen.setdefault("profile", learned_before(Store(Path.cwd()), target, seed))
     plans = plans_for(chosen.pop("order", None), chosen.pop("strategy", "portfolio"))
     plan = plan_of(seed, plans)
     changes = {k: v for k, v in chosen.items() if k in Settings.__dataclass_fields__}

@@ -18,6 +18,7 @@ from foretold.pytest_support.simulation import RUNS_DEFAULT, Simulation
 from foretold.pytest_support.trial import Errand, Main, Trial
 from foretold.report.text import seed_arguments
 from foretold.search.failure import Failure
+from foretold.search.learning import learned_before
 from foretold.search.store import Store
 from foretold.tape.file import load
 
@@ -69,8 +70,15 @@ class ItemTrial:
             _replay_command(item.nodeid),
             tries_saved=not alone,
             before_run=_output_dropper(item.config),
-            settings={"profile": options.run_profile} if options.run_profile else {},
+            settings={"profile": self._known()} if alone else {},
         )
+
+    def _known(self) -> str:
+        """What the search had learned that made the run in question."""
+        seed = self.options.run_seed
+        if self.options.run_profile or seed is None:
+            return self.options.run_profile
+        return learned_before(Store(self.item.config.rootpath), self.item.nodeid, seed)
 
     def _seed(self, simulation: Simulation) -> int:
         options = self.options

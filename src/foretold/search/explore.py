@@ -289,7 +289,7 @@ class Search:
         if tape.settings.get("order") == "asyncio":
             found.stock_asyncio = True
             return
-        for tried, candidate in enumerate(stock.candidates(tape, found.seed, self._learner.text)):
+        for tried, candidate in enumerate(stock.candidates(tape, found.seed)):
             seen = self._again(candidate)
             if seen.signature == wanted:
                 found.stock_asyncio = True

@@ -86,18 +86,11 @@ def brief_of(done: Run) -> Brief:
         done.alone,
         done.discarded,
         done.broken_holds,
-        _recorded(done.tape) if done.tape.recording else None,
+        done.tape.recorded() if done.tape.recording else None,
         done.profile,
         done.trace.pairs or (),
         done.error,
     )
-
-
-def _recorded(tape: Tape) -> Tape:
-    """A recording names every exception: what the scheduler had learned is of no use to it."""
-    recorded = tape.recorded()
-    recorded.settings.pop("profile", None)
-    return recorded
 
 
 class Forked:

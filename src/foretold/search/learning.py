@@ -8,8 +8,13 @@ a pair of steps that followed one another and never had before.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from foretold.errors import TapeError
 from foretold.kernel.schedulers.profile import NAMES_MAX, Profile
+from foretold.search.store import Store
+from foretold.tape.file import load
+from foretold.world.settings import Settings
 
 LOOKED_AT_FIRST = 16
 PAIRS_MAX = 100_000
@@ -63,3 +68,13 @@ class Learner:
         before = len(self._pairs)
         self._pairs.update(pairs)
         return len(self._pairs) - before
+
+
+def learned_before(store: Store, target: str, seed: int) -> str:
+    """What a search had learned when it made the run with this seed, if that failed and is kept."""
+    for path in store.saved(target):
+        with suppress(TapeError):
+            tape = load(path).tape
+            if tape.seed == seed:
+                return Settings.from_tape(tape.settings).profile
+    return ""

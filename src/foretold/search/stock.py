@@ -22,9 +22,8 @@ def in_stock_order(tape: Tape) -> Tape:
     return tape.derived(settings=settings)
 
 
-def candidates(tape: Tape, seed: int, profile: str = "") -> Iterator[Tape]:
-    """Tapes in stock order that may fail like `tape`, the likeliest first. `profile` is what the
-    search has learned."""
+def candidates(tape: Tape, seed: int) -> Iterator[Tape]:
+    """Tapes in stock order that may fail like `tape`, the likeliest first."""
     stock = in_stock_order(tape)
     yield stock
     if stock.scheduled_by_key:
@@ -34,6 +33,5 @@ def candidates(tape: Tape, seed: int, profile: str = "") -> Iterator[Tape]:
                 for ns in SLOW_NS:
                     late = Slow(hold.host, hold.actor, step, ns)
                     yield stock.derived(schedule=Schedule.of([*slows, late]))
-    settings = {**stock.settings, "profile": profile} if profile else stock.settings
     for i in range(SEEDS_TRIED):
-        yield Tape.seeded(seed + i, settings)
+        yield Tape.seeded(seed + i, stock.settings)
