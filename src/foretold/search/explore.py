@@ -170,7 +170,8 @@ class Search:
                 budget.tell(self._learner.news(done.pairs))
             if self._learner.note(done.profile):
                 self._by_plan = self._planned()
-            budget.drop(self._idle_after(plan, done))
+            if idle := self._idle_after(plan, done):
+                budget.drop(idle)
             if budget.spent:
                 outcome.vacuous = True
                 break
