@@ -21,7 +21,6 @@ import click
 
 from foretold._version import VERSION
 from foretold.errors import ForetoldError, Nondeterminism, TargetError, UsageError
-from foretold.kernel.schedulers import SCHEDULERS
 from foretold.pytest_support import child
 from foretold.pytest_support.replayer import PytestReplayer
 from foretold.pytest_support.seeds import VARIABLE, fresh_seed
@@ -42,7 +41,8 @@ from foretold.report.text import interrupted_text, outcome_text
 from foretold.search.check import ReplayerWith, check
 from foretold.search.explore import Progress, explore
 from foretold.search.failure import Outcome
-from foretold.search.portfolio import plan_of, plans_for
+from foretold.search.learning import learned_before
+from foretold.search.portfolio import EXHAUSTIVE, STRATEGIES, plan_of, plans_for
 from foretold.search.replayers import FreshReplayer
 from foretold.search.store import Store
 from foretold.search.targets import find_function
@@ -139,7 +139,7 @@ _order = click.option(
 )
 _strategy = click.option(
     "--strategy",
-    type=click.Choice(["portfolio", *SCHEDULERS]),
+    type=click.Choice(STRATEGIES),
     help="Who decides the order of ready tasks.  [default: portfolio]",
 )
 _faults = click.option(
@@ -179,6 +179,11 @@ def app() -> None:
 @_seed
 @_order
 @_strategy
+@click.option(
+    "--delays",
+    type=click.IntRange(min=0),
+    help="With the strategy exhaustive: all schedules with so many delays.  [default: 2]",
+)
 @_faults
 @click.option("--isolation", type=click.Choice(["fork"]), help="Start each run in a fork.")
 @click.option("--no-shrink", is_flag=True, help="Report the failing run as it was found.")
@@ -202,7 +207,8 @@ def explore_command(
     settings = {k: v for k, v in options.items() if v is not None and not k.startswith("no_")}
     settings |= {"shrink": not options["no_shrink"], "confirm": not options["no_confirm"]}
     if runs is None:
-        runs = RUNS_DEFAULT if time_s is None else RUNS_WITHIN_TIME
+        to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
+        runs = RUNS_WITHIN_TIME if to_the_end else RUNS_DEFAULT
     seed = fresh_seed() if seed is None else seed
     outcome = _explore(target, runs=runs, seed=seed, time_s=time_s, **settings)
     code = VIOLATED if outcome.failure else VACUOUS if outcome.vacuous else HELD
@@ -275,6 +281,9 @@ def _output_dropped() -> Iterator[None]:
     callback=_read_seed,
     help="With a TARGET: the run that a search made with this seed.",
 )
+@click.option(
+    "--profile", metavar="TEXT", help="With --seed: what the search had learned, as it printed it."
+)
 @_order
 @_strategy
 @_faults
@@ -300,10 +309,12 @@ def replay_command(what: str, seed: int | None, **asked: str | None) -> None:
 
 def _replay_seed(target: str, seed: int, asked: dict[str, str | None]) -> int:
     if _is_node_id(target):
+        profile = asked.pop("profile", None)
         _refuse_for_tests(asked)
-        return child.replay_seed(target, seed)
+        return child.replay_seed(target, seed, profile or "")
     main, own = _load(target)
     chosen = {**own, **{name: value for name, value in asked.items() if value is not None}}
+    chosen.setdefault("profile", learned_before(Store(Path.cwd()), target, seed))
     plans = plans_for(chosen.pop("order", None), chosen.pop("strategy", "portfolio"))
     plan = plan_of(seed, plans)
     changes = {k: v for k, v in chosen.items() if k in Settings.__dataclass_fields__}

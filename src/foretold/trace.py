@@ -10,6 +10,7 @@ that changes neither the run nor the digest.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from array import array
 from collections import deque
@@ -63,6 +64,8 @@ class Trace:
         self.detail = detail
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.entries = 0
+        self.pairs: set[tuple[str, str]] | None = None
+        """Which steps followed one another, if somebody wants to know."""
         self._hash = hashlib.blake2b(digest_size=16)
         self._sink = sink
         self._sealed = False
@@ -92,6 +95,9 @@ class Trace:
         if not self._sealed:
             if self._sink is not None:
                 pending = self._told(self._sink)
+            if self.pairs is not None:
+                steps = [entry for entry in pending if " " not in entry]  # facts are sentences
+                self.pairs.update(itertools.pairwise(steps))
             if pending:
                 text = _SEPARATOR.join(pending) + _SEPARATOR
                 self._hash.update(text.encode("utf-8", "surrogatepass"))

@@ -22,6 +22,7 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "reached": outcome.reached,
         "never_true": outcome.missed,
         "notes": outcome.notes,
+        "covered": outcome.covered,
         "failure": _failure_data(failure, target) if failure is not None else None,
     }
     return json.dumps(data, indent=2)

@@ -14,20 +14,25 @@ from foretold.errors import ForetoldError, TapeError, UsageError
 from foretold.kernel import real
 from foretold.kernel.session import session
 from foretold.search import stock
+from foretold.search.budget import Budget
+from foretold.search.exhaustive import Enumeration, check_delays
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
-from foretold.search.portfolio import Plan, plan_of, plans_for
+from foretold.search.learning import Learner
+from foretold.search.portfolio import EXHAUSTIVE, Plan, plans_for
 from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.signature import Signature, signature_of
 from foretold.search.story import faults_of, tell_run
 from foretold.search.verify import confirm
-from foretold.tape import Tape
+from foretold.tape import Setting, Tape
 from foretold.tape.shrink import BudgetSpent
 from foretold.tape.shrink import shrink as shrink_tape
 from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute, tape_given
 from foretold.world.settings import Settings
 
+RUNS_DEFAULT = 100
+RUNS_TO_THE_END = 1 << 62
 SHRINK_RUNS_MAX = 2_000
 SHRINK_S_MAX = 30.0
 NOTES_MAX = 10
@@ -46,10 +51,11 @@ class Progress:
 def explore(
     main: Main,
     *,
-    runs: int = 100,
+    runs: int | None = None,
     seed: int = 0,
     order: str | None = None,
     strategy: str = "portfolio",
+    delays: int | None = None,
     workers: int = 1,
     faults: FaultSet | str | None = None,
     shrink: bool = True,
@@ -64,12 +70,18 @@ def explore(
 ) -> Outcome:
     """Run `main` again and again, each time on another tape, until a run fails.
 
-    `order=None` uses both orders. `time_s` ends the search after that many real seconds. A failing
-    tape is written to the folder `save_to` before shrinking begins: a kill loses nothing.
-    `isolation="fork"` starts each run from the same module state, in a fork of this process.
-    `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
+    `order=None` uses both orders. There are 100 `runs`, if nothing else is said.
+    `strategy="exhaustive"` runs each schedule with at most `delays` delays (2) instead, to the end
+    of them, and `Outcome.covered` says which have been run. `time_s` ends the search after that
+    many real seconds. A failing tape is written to the folder `save_to` before shrinking begins:
+    a kill loses nothing. `isolation="fork"` starts each run from the same module state, in a fork
+    of this process. `faults` is what the world may do to the program by itself, such as
+    `foretold.faults.network`.
     Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
+    exhaustive = strategy == EXHAUSTIVE
+    if runs is None:
+        runs = RUNS_TO_THE_END if exhaustive else RUNS_DEFAULT
     check_whole("runs", runs, at_least=1, example=500)
     check_seed(seed)
     if time_s is not None:
@@ -77,12 +89,15 @@ def explore(
     if workers != 1:
         raise UsageError("several workers are not part of this version yet: leave workers=1")
     plans = plans_for(order, strategy)
+    delays = check_delays(delays, strategy, order, isolation)
     search = Search(bind_main(main), plans, _settings({**settings, "faults": faults}), isolation)
     search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
     search.target = target or ""
     search.replayer = replayer or (replayer_for(main) if confirm else None)
     search.on_progress = on_progress
     with session():
+        if exhaustive:
+            return search.run_all(runs, seed, time_s, delays)
         return search.run(runs, seed, time_s)
 
 
@@ -123,40 +138,79 @@ class Search:
         self.target = ""
         self.replayer: Replayer | None = None
         self.on_progress: Callable[[Progress], object] | None = None
-        planned = {
-            plan: settings.with_changes(order=plan.order, strategy=plan.strategy) for plan in plans
-        }
-        self._by_plan = {plan: (each, each.on_tape()) for plan, each in planned.items()}
+        self._learner = Learner()
+        self._by_plan = self._planned()
         self._runs_max = 0
-        self._idle_plans: set[Plan] = set()
-        """Plans under which no choice is ever made: one run of them is enough."""
+
+    def _planned(self) -> dict[Plan, tuple[Settings, dict[str, Setting]]]:
+        """The settings of a run, by its plan, with what is known by now."""
+        known = self._learner.text or self.settings.profile
+        planned = {
+            plan: self.settings.with_changes(
+                order=plan.order, strategy=plan.strategy, profile=known
+            )
+            for plan in self.plans
+        }
+        return {plan: (each, each.on_tape()) for plan, each in planned.items()}
 
     def run(self, runs: int, seed: int, time_s: float | None) -> Outcome:
         outcome = Outcome(0, seed)
         self._runs_max = runs
         started = real.monotonic()
-        next_seed = seed
+        budget = Budget(self.plans, seed)
         while outcome.runs < runs:
             if time_s is not None and real.monotonic() - started > time_s:
                 break
-            plan = plan_of(next_seed, self.plans)
-            if plan not in self._idle_plans:
-                done = self._one(plan, next_seed, outcome)
-                if done.signature is not None:
-                    outcome.failures.append(self._work_out(plan, done, next_seed, outcome.runs))
-                    break
-                self._note_choices(plan, done)
-                if len(self._idle_plans) == len(set(self.plans)):
-                    outcome.vacuous = True
-                    break
-            next_seed += 1
+            plan, next_seed = budget.next()
+            done = self._one(plan, next_seed, outcome)
+            if done.signature is not None:
+                tape = Tape.seeded(next_seed, self._by_plan[plan][1])
+                outcome.failures.append(self._work_out(tape, done, next_seed, outcome.runs))
+                break
+            if done.pairs:
+                budget.tell(self._learner.news(done.pairs))
+            if self._learner.note(done.profile):
+                self._by_plan = self._planned()
+            if idle := self._idle_after(plan, done):
+                budget.drop(idle)
+            if budget.spent:
+                outcome.vacuous = True
+                break
         outcome.elapsed_s = real.monotonic() - started
         outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
         return outcome
 
+    def run_all(self, runs: int, seed: int, time_s: float | None, delays: int) -> Outcome:
+        """Each schedule with at most so many delays, instead of those that seeds lead to."""
+        outcome = Outcome(0, seed)
+        self._runs_max = runs
+        started = real.monotonic()
+        settings, on_tape = next(iter(self._by_plan.values()))
+        schedules = Enumeration(lambda tape: self._run_tape(tape, settings), on_tape, delays)
+        for tape, done in schedules:
+            self._count(done, outcome)
+            if done.signature is not None:
+                recorded = self._again(tape, recording=True)
+                if recorded.signature == done.signature and recorded.recorded is not None:
+                    tape = recorded.recorded  # in words that a replay understands
+                outcome.failures.append(self._work_out(tape, done, seed, outcome.runs))
+            if done.signature is not None or outcome.runs >= runs:
+                break
+            if time_s is not None and real.monotonic() - started > time_s:
+                break
+        outcome.elapsed_s = real.monotonic() - started
+        outcome.covered = schedules.words()
+        outcome.vacuous = outcome.failure is None and schedules.nothing_to_choose
+        return outcome
+
     def _one(self, plan: Plan, seed: int, outcome: Outcome) -> Brief:
         settings, on_tape = self._by_plan[plan]
-        done = self._run_tape(Tape.seeded(seed, on_tape), settings)
+        learning = self._learner.wants_next()
+        done = self._run_tape(Tape.seeded(seed, on_tape), settings, learning=learning)
+        self._count(done, outcome)
+        return done
+
+    def _count(self, done: Brief, outcome: Outcome) -> None:
         outcome.runs += 1
         outcome.discarded += bool(done.discarded)
         outcome.virtual_s += done.virtual_s
@@ -164,28 +218,26 @@ class Search:
             _add_points(outcome, done)
         outcome.notes = outcome.notes or done.notes[:NOTES_MAX]
         self._tell_progress(outcome.runs, len(outcome.failures), "searching")
-        return done
 
     def _tell_progress(self, runs: int, failures: int, stage: str) -> None:
         if self.on_progress is not None:
             self.on_progress(Progress(runs, self._runs_max, failures, stage))
 
-    def _note_choices(self, plan: Plan, done: Brief) -> None:
+    def _idle_after(self, plan: Plan, done: Brief) -> tuple[Plan, ...]:
+        """Plans under which no choice is ever made: one run of them is enough."""
         if done.choices or done.discarded:
-            return
-        self._idle_plans.add(plan)
-        if plan.order == "any" or done.alone:
-            # Nobody to choose between, in any order.
-            self._idle_plans.update(self.plans)
+            return ()
+        # Nobody to choose between, in any order.
+        return self.plans if plan.order == "any" or done.alone else (plan,)
 
     # From the first failing run to something a person can use
 
-    def _work_out(self, plan: Plan, done: Brief, seed: int, run: int) -> Failure:
+    def _work_out(self, tape: Tape, done: Brief, seed: int, run: int) -> Failure:
         wanted = done.signature
         assert wanted is not None, "only failing runs are worked out"
-        tape = Tape.seeded(seed, self._by_plan[plan][1])
         error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
         found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        found.profile = Settings.from_tape(tape.settings).profile
         self._save(found)
         self._tell_progress(run, 1, "shrinking")
         recorded = self._again(tape, recording=True)

@@ -33,6 +33,8 @@ class Failure:
     """Which run of the search found it, counted from 1."""
     seed: int
     """The seed of that run."""
+    profile: str = ""
+    """What the search had learned by then: with the seed, it says all about the run."""
     story: str = ""
     delays: list[Delay] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -81,6 +83,8 @@ class Outcome:
     """`sometimes` points that no run ever satisfied."""
     notes: list[str] = field(default_factory=list)
     """What is no failure and deserves a look all the same; of the first run that had any."""
+    covered: str = ""
+    """With `strategy="exhaustive"`: which schedules were run, in words; no more is claimed."""
     elapsed_s: float = 0.0
     virtual_s: float = 0.0
 

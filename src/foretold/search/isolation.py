@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from foretold.arguments import check_word
 from foretold.errors import ForetoldError
+from foretold.kernel.schedulers.profile import Profile
 from foretold.search.signature import Signature, signature_of
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, dumps, loads
@@ -38,6 +39,9 @@ class Brief:
     discarded: str = ""
     broken_holds: int = 0
     recorded: Tape | None = None
+    profile: Profile | None = None
+    pairs: Collection[tuple[str, str]] = ()
+    """What the search learns from, if it asked."""
     error: BaseException | None = None
     """The exception itself, if the run took place in this process."""
 
@@ -45,7 +49,9 @@ class Brief:
 class Runner(Protocol):
     """Runs a tape and says briefly what came of it."""
 
-    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief: ...
+    def __call__(
+        self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
+    ) -> Brief: ...
 
 
 def runner_for(main: Callable[[Any], Any], isolation: str | None) -> Runner:
@@ -62,8 +68,11 @@ class InProcess:
     def __init__(self, main: Callable[[Any], Any]) -> None:
         self._main = main
 
-    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
-        return brief_of(execute(self._main, tape, settings, recording=recording))
+    def __call__(
+        self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
+    ) -> Brief:
+        done = execute(self._main, tape, settings, recording=recording, learning=learning)
+        return brief_of(done)
 
 
 def brief_of(done: Run) -> Brief:
@@ -80,6 +89,8 @@ def brief_of(done: Run) -> Brief:
         done.discarded,
         done.broken_holds,
         done.tape.recorded() if done.tape.recording else None,
+        done.profile,
+        done.trace.pairs or (),
         done.error,
     )
 
@@ -90,10 +101,11 @@ class Forked:
     def __init__(self, main: Callable[[Any], Any]) -> None:
         self._in_process = InProcess(main)
 
-    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
-        return _from_json(
-            in_fork(lambda: _to_json(self._in_process(tape, settings, recording=recording)))
-        )
+    def __call__(
+        self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
+    ) -> Brief:
+        how = {"recording": recording, "learning": learning}
+        return _from_json(in_fork(lambda: _to_json(self._in_process(tape, settings, **how))))
 
 
 def in_fork(work: Callable[[], str]) -> str:
@@ -139,6 +151,8 @@ def _to_json(brief: Brief) -> str:
             "discarded": brief.discarded,
             "broken_holds": brief.broken_holds,
             "recorded": recorded,
+            "profile": None if brief.profile is None else brief.profile.text,
+            "pairs": sorted(brief.pairs),
             "cast": {} if brief.recorded is None else _names(brief.recorded),
         }
     )
@@ -166,4 +180,6 @@ def _from_json(text: str) -> Brief:
         data["discarded"],
         data["broken_holds"],
         recorded,
+        None if data["profile"] is None else Profile.parse(data["profile"]),
+        [(first, second) for first, second in data["pairs"]],
     )

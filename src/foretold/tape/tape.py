@@ -13,7 +13,7 @@ A tape is read by one run at a time; `fresh()` gives one that starts from the be
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from foretold.arguments import check_seed, check_whole
 from foretold.errors import UsageError
@@ -59,6 +59,9 @@ class Tape:
         """What this run's scheduler did, if `recording`."""
         self.cast: dict[str, Collection[str]] = {}
         """Who took part, by host; told by the run, used to find a better sentence for a hold."""
+        self.log: Any = None
+        """Where the schedulers note what they do, if a search enumerates schedules; then these are
+        not those of a replay (`kernel/schedulers/causal.py`)."""
         self._odometer = odometer
         self._streams: dict[str, Stream] = {}
 
@@ -79,7 +82,7 @@ class Tape:
 
     def fresh(self, *, recording: bool = False) -> Tape:
         """The same tape, rewound, with nothing drawn yet."""
-        return Tape(
+        copy = Tape(
             self.origin,
             seed=self.seed,
             settings=self.settings,
@@ -88,6 +91,8 @@ class Tape:
             recording=recording,
             odometer=self._odometer,
         )
+        copy.log = self.log
+        return copy
 
     def derived(
         self,

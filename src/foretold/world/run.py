@@ -20,6 +20,7 @@ from foretold.kernel.clock import to_ns
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
+from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.session import session
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
@@ -68,6 +69,8 @@ class Run:
     """Daemon threads that had not ended when their process did: name, file and line."""
     notes: list[str] = field(default_factory=list)
     """What is no failure and deserves a look all the same; such threads are among it."""
+    profile: Profile | None = None
+    """How long the run was and who did how much, if the search wanted to know."""
 
     @property
     def digest(self) -> str:
@@ -176,17 +179,22 @@ def execute(
     *,
     recording: bool = False,
     detail: bool = False,
+    learning: bool = False,
     sink: Callable[[str], object] | None = None,
 ) -> Run:
-    """Run `main` on `tape` and return the verdict. Never raises what the program raises."""
+    """Run `main` on `tape` and return the verdict. Never raises what the program raises.
+
+    With `learning` the run says what a search wants to know for those that follow.
+    """
     _refuse_nesting()
     tape = tape.fresh(recording=recording)
     trace = Trace(detail=detail, sink=sink)
+    trace.pairs = set() if learning else None
     with session():
-        return _execute(main, World(tape, trace, settings))
+        return _execute(main, World(tape, trace, settings), learning)
 
 
-def _execute(main: Callable[[World], Any], world: World) -> Run:
+def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
     """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
     with _inside(world):
         world.begin_faults()
@@ -208,6 +216,7 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
             missed=[point for point, hit in world.expected.items() if not hit],
             threads_left=tuple(world.threads_left),
             notes=_notes_about(world),
+            profile=world.profile() if learning else None,
         )
 
 
