@@ -32,13 +32,14 @@ from foretold.errors import (
     TapeError,
     TargetError,
     UsageError,
+    WorkerDied,
 )
 from foretold.kernel.clock import Clock, ManualClock, SystemClock
 from foretold.pytest_support import ForetoldWarning, simulate
 from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
-from foretold.spec.properties import always, reachable, sometimes
+from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
 from foretold.world import faults
@@ -69,6 +70,7 @@ __all__ = [
     "TapeError",
     "TargetError",
     "UsageError",
+    "WorkerDied",
     "World",
     "__version__",
     "always",
@@ -85,5 +87,6 @@ __all__ = [
     "run",
     "simulate",
     "sometimes",
+    "state",
     "together",
 ]

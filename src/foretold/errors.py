@@ -10,7 +10,8 @@
     │   ├── EscapedWorld            the program tried to touch the real world from inside a run
     │   ├── HostDied                the test waits for the main of a host that was killed
     │   ├── BackgroundFailure       something failed where nobody was looking
-    │   └── Nondeterminism          one tape gave two different runs
+    │   ├── Nondeterminism          one tape gave two different runs
+    │   └── WorkerDied              a run ended the process that it was made in
     └── AssertionError
         └── PropertyViolated        `foretold.always(...)` was false
 
@@ -92,6 +93,14 @@ class BackgroundFailure(ForetoldError):
 
 class Nondeterminism(ForetoldError):
     """One tape gave two different runs. The message names the first event that differs."""
+
+
+class WorkerDied(ForetoldError):
+    """A worker of a campaign ended, or was killed, in the middle of a run.
+
+    Cause: a crash in C code, not enough memory, or somebody else's `kill`. Its runs are made again;
+    one that ends its process twice counts as a failure.
+    """
 
 
 class RunDiscarded(BaseException):

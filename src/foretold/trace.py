@@ -65,6 +65,8 @@ class Trace:
         self.entries = 0
         self._hash = hashlib.blake2b(digest_size=16)
         self._sink = sink
+        self.listener: Callable[[list[str]], object] | None = None
+        """Who else wants to see what goes into the digest, in parts."""
         self._sealed = False
         self._jumps: list[int] = []
         self._jumps_hash = hashlib.blake2b(digest_size=8)
@@ -93,6 +95,8 @@ class Trace:
             if self._sink is not None:
                 pending = self._told(self._sink)
             if pending:
+                if self.listener is not None:
+                    self.listener(pending)
                 text = _SEPARATOR.join(pending) + _SEPARATOR
                 self._hash.update(text.encode("utf-8", "surrogatepass"))
             if jumps:

@@ -50,6 +50,15 @@ def session() -> Iterator[None]:
             gc.enable()
 
 
+def look_away() -> None:
+    """Inside a session: what exists by now is not looked at either when garbage is collected.
+
+    For a search, whose notes grow while it goes on.
+    """
+    if _depth:
+        gc.freeze()
+
+
 def _collect_what_runs_left() -> None:
     """A failing run lives as long as its exception, and is then old garbage that nobody looks for.
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from foretold.arguments import check_number, check_seed, check_whole, nearest
-from foretold.errors import ForetoldError, TapeError, UsageError
+from foretold.errors import ForetoldError, TapeError, UsageError, WorkerDied
 from foretold.kernel import real
 from foretold.kernel.session import session
 from foretold.search import stock
+from foretold.search.batch import Maker, Seen
+from foretold.search.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
+from foretold.search.executors import executor_named
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
-from foretold.search.portfolio import Plan, plan_of, plans_for
+from foretold.search.planner import SeedPlanner
 from foretold.search.replayers import Replayer, replayer_for
+from foretold.search.rounds import Rounds
 from foretold.search.signature import Signature, signature_of
 from foretold.search.story import faults_of, tell_run
+from foretold.search.targets import importable_name
 from foretold.search.verify import confirm
 from foretold.tape import Tape
 from foretold.tape.shrink import BudgetSpent
@@ -40,6 +47,16 @@ class Progress:
     runs_max: int
     failures: int
     stage: str = "searching"
+    reached: int = 0
+    """How many different things were reached so far (`kernel/reach.py`)."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C was pressed in a search. It knows what was found until then."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("interrupted")
+        self.outcome = outcome
 
 
 def explore(
@@ -50,9 +67,12 @@ def explore(
     order: str | None = None,
     strategy: str = "portfolio",
     workers: int = 1,
+    executor: str | Executor | None = None,
     faults: FaultSet | str | None = None,
     shrink: bool = True,
     confirm: bool = True,
+    keep_going: bool = False,
+    feedback: bool = True,
     time_s: float | None = None,
     save_to: str | Path | None = None,
     target: str | None = None,
@@ -62,6 +82,12 @@ def explore(
     **settings: Any,
 ) -> Outcome:
     """Run `main` again and again, each time on another tape, until a run fails.
+
+    With `keep_going=True` the search goes on after that, and failures of one kind at one place
+    count as one. `workers=4` makes the runs in four forks of this process; which runs are made, and
+    what is found, is the same for any number of workers. `executor` is another
+    `concurrent.futures.Executor` to make them, or "dask://host:port". `feedback=False` does without
+    looking at what runs reach, which costs a few per cent.
 
     `order=None` uses both orders. `time_s` ends the search after that many real seconds. A failing
     tape is written to the folder `save_to` before shrinking begins: a kill loses nothing.
@@ -73,16 +99,19 @@ def explore(
     check_seed(seed)
     if time_s is not None:
         check_number("time_s", time_s, above=0, finite=False)
-    if workers != 1:
-        raise UsageError("several workers are not part of this version yet: leave workers=1")
-    plans = plans_for(order, strategy)
-    search = Search(bind_main(main), plans, _settings({**settings, "faults": faults}), isolation)
+    check_whole("workers", workers, at_least=1, example=4)
+    planner = SeedPlanner(order, strategy, seed, feedback=feedback)
+    search = Search(bind_main(main), _settings({**settings, "faults": faults}), isolation, feedback)
     search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
+    search.keeps_going = keep_going
     search.target = target or ""
+    search.import_as = target or importable_name(main) or ""
     search.replayer = replayer or (replayer_for(main) if confirm else None)
     search.on_progress = on_progress
-    with session():
-        return search.run(runs, seed, time_s)
+    with session(), contextlib.ExitStack() as stack:
+        if workers > 1 or executor is not None:
+            search.crowd = stack.enter_context(search.crowd_of(executor, workers))
+        return search.run(planner, runs, seed, time_s)
 
 
 def _settings(changes: dict[str, Any]) -> Settings:
@@ -109,83 +138,130 @@ class Search:
     def __init__(
         self,
         main: Callable[[Any], Any],
-        plans: tuple[Plan, ...],
         settings: Settings,
         isolation: str | None = None,
+        feedback: bool = False,
     ) -> None:
         self.main = main
         self._run_tape = runner_for(main, isolation)
-        self.plans = plans
+        self._maker = Maker(main, settings, isolation, feedback=feedback)
+        self._feedback = feedback
+        self._isolation = isolation
         self.settings = settings
         self.shrinks = self.confirms = True
+        self.keeps_going = False
         self.save_to: str | Path | None = None
         self.target = ""
+        self.import_as = ""
+        """How workers elsewhere find the program."""
         self.replayer: Replayer | None = None
         self.on_progress: Callable[[Progress], object] | None = None
-        planned = {
-            plan: settings.with_changes(order=plan.order, strategy=plan.strategy) for plan in plans
-        }
-        self._by_plan = {plan: (each, each.on_tape()) for plan, each in planned.items()}
+        self.crowd: Crowd | None = None
+        """Those who make the runs; None if that is done here."""
+        self.outcome = Outcome(0, 0)
         self._runs_max = 0
-        self._idle_plans: set[Plan] = set()
-        """Plans under which no choice is ever made: one run of them is enough."""
 
-    def run(self, runs: int, seed: int, time_s: float | None) -> Outcome:
-        outcome = Outcome(0, seed)
+    @contextlib.contextmanager
+    def crowd_of(self, executor: str | Executor | None, workers: int) -> Iterator[Crowd]:
+        """Workers for this search."""
+        recipe = recipe_for(
+            self._maker, self.import_as, self.settings, self._isolation, self._feedback
+        )
+        with contextlib.ExitStack() as stack:
+            stack.callback(done_with, recipe)
+            if isinstance(executor, Executor):
+                who = executor
+            else:
+                who = stack.enter_context(executor_named(executor, workers))
+            check_elsewhere(who, self.import_as)
+            yield Crowd(who, workers, recipe, self._note_death)
+
+    def _note_death(self, text: str) -> None:
+        self.outcome.notes.append(text)
+
+    def run(self, planner: SeedPlanner, runs: int, seed: int, time_s: float | None) -> Outcome:
+        """Search, and work out what was found."""
+        outcome = self.outcome
+        outcome.seed = seed
         self._runs_max = runs
-        started = real.monotonic()
-        next_seed = seed
-        while outcome.runs < runs:
-            if time_s is not None and real.monotonic() - started > time_s:
-                break
-            plan = plan_of(next_seed, self.plans)
-            if plan not in self._idle_plans:
-                done = self._one(plan, next_seed, outcome)
-                if done.signature is not None:
-                    outcome.failures.append(self._work_out(plan, done, next_seed, outcome.runs))
-                    break
-                self._note_choices(plan, done)
-                if len(self._idle_plans) == len(set(self.plans)):
-                    outcome.vacuous = True
-                    break
-            next_seed += 1
-        outcome.elapsed_s = real.monotonic() - started
+        try:
+            failed = self._search(planner, runs, time_s)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+            raise Interrupted(outcome) from None
+        outcome.vacuous = planner.is_vacuous and not failed
         outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
+        for seen in failed:
+            self._work_out(seen)
         return outcome
 
-    def _one(self, plan: Plan, seed: int, outcome: Outcome) -> Brief:
-        settings, on_tape = self._by_plan[plan]
-        done = self._run_tape(Tape.seeded(seed, on_tape), settings)
+    def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> list[Seen]:
+        """The failing runs, one of each kind."""
+        outcome, rounds = self.outcome, Rounds(planner, runs)
+        started = real.monotonic()
+        results = here(self._maker, rounds) if self.crowd is None else self.crowd.results(rounds)
+        failed: list[Seen] = []
+        with contextlib.closing(results):
+            for seen in results:
+                news = self._add(seen)
+                rounds.put(seen, news)
+                if seen.brief.signature is not None:
+                    failed += self._note_failure(seen)
+                    if not self.keeps_going:
+                        break
+                outcome.elapsed_s = real.monotonic() - started
+                if time_s is not None and outcome.elapsed_s > time_s:
+                    break
+        rounds.finish()
+        outcome.elapsed_s = real.monotonic() - started
+        return failed
+
+    def _add(self, seen: Seen) -> int:
+        outcome, done = self.outcome, seen.brief
         outcome.runs += 1
         outcome.discarded += bool(done.discarded)
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
             _add_points(outcome, done)
-        self._tell_progress(outcome.runs, len(outcome.failures), "searching")
-        return done
+        news = outcome.coverage.add(seen.features)
+        self._tell_progress(outcome.runs, "searching")
+        return news
 
-    def _tell_progress(self, runs: int, failures: int, stage: str) -> None:
+    def _tell_progress(self, runs: int, stage: str) -> None:
         if self.on_progress is not None:
-            self.on_progress(Progress(runs, self._runs_max, failures, stage))
+            outcome, crowd = self.outcome, self.crowd
+            made = runs if crowd is None or stage != "searching" else crowd.made
+            reached, failed = outcome.coverage.reached, len(outcome.failures)
+            self.on_progress(Progress(max(runs, made), self._runs_max, failed, stage, reached))
 
-    def _note_choices(self, plan: Plan, done: Brief) -> None:
-        if done.choices or done.discarded:
-            return
-        self._idle_plans.add(plan)
-        if plan.order == "any" or done.alone:
-            # Nobody to choose between, in any order.
-            self._idle_plans.update(self.plans)
+    def _note_failure(self, seen: Seen) -> list[Seen]:
+        """Count a failing run. If it is the first of its kind, keep its tape at once."""
+        done = seen.brief
+        wanted, lineage = done.signature, seen.errand.lineage
+        assert wanted is not None, "only failing runs are noted"
+        for known in self.outcome.failures:
+            if known.signature == wanted:
+                known.times += 1
+                return []
+        tape = self._maker.tape_of(lineage)
+        error = done.error or _stand_in(wanted, done.message)
+        run, seed = seen.errand.number, lineage.seed
+        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        found.changes = len(lineage.changes)
+        self.outcome.failures.append(found)
+        self._save(found)
+        return [seen]
 
     # From the first failing run to something a person can use
 
-    def _work_out(self, plan: Plan, done: Brief, seed: int, run: int) -> Failure:
-        wanted = done.signature
+    def _work_out(self, seen: Seen) -> None:
+        wanted, run = seen.brief.signature, seen.errand.number
+        found = next(each for each in self.outcome.failures if each.signature == wanted)
+        if isinstance(found.exception, WorkerDied):
+            return  # not here: it would end this process as well
         assert wanted is not None, "only failing runs are worked out"
-        tape = Tape.seeded(seed, self._by_plan[plan][1])
-        error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
-        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
-        self._save(found)
-        self._tell_progress(run, 1, "shrinking")
+        tape = found.tape
+        self._tell_progress(run, "shrinking")
         recorded = self._again(tape, recording=True)
         if recorded.signature == wanted and recorded.recorded is not None:
             found.tape = self._smaller(recorded.recorded, wanted, found)
@@ -193,9 +269,8 @@ class Search:
         self._tell(found, wanted)
         self._save(found)
         if self.replayer is not None:
-            self._tell_progress(run, 1, "confirming")
+            self._tell_progress(run, "confirming")
             confirm(found, self.main, self.replayer)
-        return found
 
     def _save(self, found: Failure) -> None:
         if self.save_to is not None:
@@ -263,6 +338,12 @@ class Search:
         found.digest = done.digest
         found.story, found.delays = tell_run(done)
         found.faults = faults_of(done)
+
+
+def _stand_in(wanted: Signature, message: str) -> BaseException:
+    """For an exception that was raised in another process."""
+    said = f": {message}" if message else ""
+    return ForetoldError(f"{wanted.kind}{said} at {wanted.place}")
 
 
 def _add_points(outcome: Outcome, done: Brief) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from foretold.search.feedback import Coverage
 from foretold.search.signature import Signature, place_of, text_of
 from foretold.tape import Hold, Tape
 from foretold.tape.file import FailureNote, TapeFile, save
@@ -48,6 +49,10 @@ class Failure:
     target: str = ""
     shrink_runs: int = 0
     saved_as: Path | None = None
+    times: int = 1
+    """How many runs of the search failed like this."""
+    changes: int = 0
+    """How often the tape was changed, since it came from its seed, before this was found."""
 
     def save(self, path: str | Path) -> Path:
         """Write the tape to a file that `foretold replay` takes."""
@@ -79,6 +84,12 @@ class Outcome:
     """`sometimes` points that no run ever satisfied."""
     elapsed_s: float = 0.0
     virtual_s: float = 0.0
+    coverage: Coverage = field(default_factory=Coverage)
+    """What all runs together reached."""
+    notes: list[str] = field(default_factory=list)
+    """What happened to the workers."""
+    interrupted: bool = False
+    """Ctrl-C was pressed before the search was over."""
 
     @property
     def failure(self) -> Failure | None:

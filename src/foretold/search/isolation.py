@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from foretold.arguments import check_word
 from foretold.errors import ForetoldError
-from foretold.search.signature import Signature, signature_of
+from foretold.kernel.reach import Feature
+from foretold.search.signature import Signature, signature_of, text_of
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, dumps, loads
 from foretold.world.run import Run, execute
@@ -39,6 +40,10 @@ class Brief:
     recorded: Tape | None = None
     error: BaseException | None = None
     """The exception itself, if the run took place in this process."""
+    features: Collection[Feature] = ()
+    """What it reached, if that was asked for."""
+    message: str = ""
+    """The first line of what the exception said."""
 
 
 class Runner(Protocol):
@@ -47,22 +52,26 @@ class Runner(Protocol):
     def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief: ...
 
 
-def runner_for(main: Callable[[Any], Any], isolation: str | None) -> Runner:
-    """The runner for an `isolation` setting."""
+def runner_for(
+    main: Callable[[Any], Any], isolation: str | None, *, feedback: bool = False
+) -> Runner:
+    """The runner for an `isolation` setting. With `feedback` it says what a run reached."""
     if isolation is None:
-        return InProcess(main)
+        return InProcess(main, feedback=feedback)
     check_word("isolation", isolation, ["fork"], none="for this process")
-    return Forked(main)
+    return Forked(main, feedback=feedback)
 
 
 class InProcess:
     """Runs share this process and its module state."""
 
-    def __init__(self, main: Callable[[Any], Any]) -> None:
+    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
         self._main = main
+        self._feedback = feedback
 
     def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
-        return brief_of(execute(self._main, tape, settings, recording=recording))
+        asked = self._feedback and not recording
+        return brief_of(execute(self._main, tape, settings, recording=recording, feedback=asked))
 
 
 def brief_of(done: Run) -> Brief:
@@ -79,14 +88,21 @@ def brief_of(done: Run) -> Brief:
         done.broken_holds,
         done.tape.recorded() if done.tape.recording else None,
         done.error,
+        done.features,
+        "" if done.error is None else first_line(done.error),
     )
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, as far as it fits on a line."""
+    return next(filter(None, map(str.strip, text_of(error).splitlines())), "")
 
 
 class Forked:
     """Each run takes place in a child of this process and leaves no trace here."""
 
-    def __init__(self, main: Callable[[Any], Any]) -> None:
-        self._in_process = InProcess(main)
+    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
+        self._in_process = InProcess(main, feedback=feedback)
 
     def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
         return _from_json(
@@ -136,6 +152,8 @@ def _to_json(brief: Brief) -> str:
             "discarded": brief.discarded,
             "broken_holds": brief.broken_holds,
             "recorded": recorded,
+            "features": sorted(brief.features),
+            "message": brief.message,
             "cast": {} if brief.recorded is None else _names(brief.recorded),
         }
     )
@@ -162,4 +180,6 @@ def _from_json(text: str) -> Brief:
         data["discarded"],
         data["broken_holds"],
         recorded,
+        features=[tuple(map(str, feature)) for feature in data["features"]],
+        message=data["message"],
     )

@@ -20,6 +20,7 @@ from foretold.kernel.clock import to_ns
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
+from foretold.kernel.reach import Feature, Reach
 from foretold.kernel.session import session
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
@@ -63,6 +64,8 @@ class Run:
     reached: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     """`sometimes` points that were passed but never true."""
+    features: set[Feature] = field(default_factory=set)
+    """What the run reached, if that was asked for (`kernel/reach.py`)."""
 
     @property
     def digest(self) -> str:
@@ -172,13 +175,22 @@ def execute(
     recording: bool = False,
     detail: bool = False,
     sink: Callable[[str], object] | None = None,
+    feedback: bool = False,
 ) -> Run:
-    """Run `main` on `tape` and return the verdict. Never raises what the program raises."""
+    """Run `main` on `tape` and return the verdict. Never raises what the program raises.
+
+    With `feedback`, what the run reached is collected from its trace.
+    """
     _refuse_nesting()
     tape = tape.fresh(recording=recording)
     trace = Trace(detail=detail, sink=sink)
+    reach = Reach(lambda: set().union(*tape.cast.values())) if feedback else None
+    trace.listener = None if reach is None else reach.note
     with session():
-        return _execute(main, World(tape, trace, settings))
+        done = _execute(main, World(tape, trace, settings))
+    if reach is not None:
+        done.features = reach.features
+    return done
 
 
 def _execute(main: Callable[[World], Any], world: World) -> Run:
