@@ -32,9 +32,9 @@ def read_seed(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         raise click.BadParameter(f"{value!r} is no whole number, such as 12345") from None
 
 
-def read_target(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Something: to pytest, an empty text is all tests there are."""
-    if not value.strip():
+def read_target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Something: to pytest, an empty text is all tests there are. None if it may be left out."""
+    if value is not None and not value.strip():
         raise click.BadParameter(
             "it is empty. Name it as module:function, path/to/file.py:function or "
             "tests/test_x.py::test_y"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
-from foretold.cli.group import HELD, VIOLATED, app
+from foretold.cli.group import HELD, USAGE, VIOLATED, app
 from foretold.cli.options import (
     faults_option,
     order_option,
@@ -17,6 +18,8 @@ from foretold.cli.options import (
 from foretold.cli.targets import is_node_id, is_tape, load_target, refuse_for_tests, run_tape
 from foretold.errors import UsageError
 from foretold.pytest_support import child
+from foretold.pytest_support.replayer import PytestReplayer
+from foretold.report.campaign import all_text, verdict_line
 from foretold.report.progress import say
 from foretold.report.tapes import (
     changed_text,
@@ -26,6 +29,9 @@ from foretold.report.tapes import (
     verdict_text,
 )
 from foretold.search.portfolio import plan_of, plans_for
+from foretold.search.replayers import FreshReplayer, Replayer
+from foretold.search.retry import try_again
+from foretold.search.store import Store
 from foretold.tape import Tape, TapeFile
 from foretold.tape.file import load
 from foretold.world.run import bind_main, execute
@@ -33,7 +39,8 @@ from foretold.world.settings import Settings
 
 
 @app.command("replay")
-@click.argument("what", metavar="FILE|TARGET", callback=read_target)
+@click.argument("what", metavar="FILE|TARGET", required=False, callback=read_target)
+@click.option("--all", "every", is_flag=True, help="All saved failures: which still fail?")
 @click.option(
     "--seed",
     metavar="N",
@@ -43,11 +50,20 @@ from foretold.world.settings import Settings
 @order_option
 @strategy_option
 @faults_option
-def replay_command(what: str, seed: int | None, **asked: str | None) -> None:
-    """Run again, exactly: a tape FILE, or TARGET with --seed N.
+def replay_command(what: str | None, every: bool, seed: int | None, **asked: str | None) -> None:
+    """Run again, exactly: a tape FILE, or TARGET with --seed N, or --all that have failed.
 
     Give --order, --strategy and --faults as they were given to `explore`.
     """
+    if every:
+        if what is not None or seed is not None or any(asked.values()):
+            raise UsageError("--all replays all saved failures and takes nothing besides")
+        sys.exit(_replay_all(Store(Path.cwd())))
+    if what is None:
+        raise UsageError(
+            "name what to replay: `foretold replay FILE.tape`, `foretold replay TARGET --seed N`, "
+            "or `foretold replay --all`"
+        )
     if seed is not None:
         sys.exit(_replay_seed(what, seed, asked))
     if not is_tape(what):
@@ -61,6 +77,28 @@ def replay_command(what: str, seed: int | None, **asked: str | None) -> None:
             "out"
         )
     sys.exit(_replay_file(what, load(what)))
+
+
+def _replay_all(store: Store) -> int:
+    """A verdict on each saved failure, and the worst of them as exit code."""
+    words: list[str] = []
+    for path in reversed(store.all_saved()):
+        verdict = try_again(path, replayer_of)
+        click.echo(verdict_line(verdict))
+        words.append(verdict.word)
+        if verdict.word == "FIXED":
+            store.set_aside(path)
+    click.echo(all_text(words))
+    if "STILL FAILS" in words:
+        return VIOLATED
+    return USAGE if "CANNOT REPLAY" in words else HELD
+
+
+def replayer_of(target: str) -> Replayer:
+    """Who replays this target in a fresh process."""
+    if is_node_id(target):
+        return PytestReplayer(target, child.plugin_arguments())
+    return FreshReplayer(target)
 
 
 def _replay_seed(target: str, seed: int, asked: dict[str, str | None]) -> int:

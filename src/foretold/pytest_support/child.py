@@ -22,10 +22,13 @@ HELD, VIOLATED, USAGE, VACUOUS, INTERRUPTED = 0, 1, 2, 4, 130
 _PLUGIN = "_foretold_pytest"
 
 
-def explore(target: str, *, runs: int | None, seed: int | None, as_json: bool) -> int:
+def explore(
+    target: str, *, runs: int | None, seed: int | None, as_json: bool, junit: str | None = None
+) -> int:
     """Search with the tests that `target` names. Returns an exit code of ours."""
     options = [] if runs is None else [f"--foretold-runs={runs}"]
     options += [] if seed is None else [f"--foretold-seed={seed}"]
+    options += [] if junit is None else [f"--junit-xml={junit}"]
     code, record = _pytest(target, options, to_stderr=as_json)
     if as_json:
         words = {HELD: "held", VIOLATED: "violated", VACUOUS: "vacuous"}

@@ -17,14 +17,13 @@ from typing import Any
 from foretold.errors import TapeError
 from foretold.kernel import real
 from foretold.pytest_support.simulation import Simulation
-from foretold.report.text import departures, failure_note
+from foretold.report.text import failure_note
 from foretold.search.explore import Progress, explore
 from foretold.search.failure import Failure, Outcome
 from foretold.search.replayers import Replayer
-from foretold.search.signature import signature_of
+from foretold.search.retry import failure_of, recorded_elsewhere
 from foretold.search.store import Store
-from foretold.search.story import faults_of, tell_run
-from foretold.tape.file import TapeFile, environment_differences, load
+from foretold.tape.file import TapeFile, load
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
 from foretold.world.world import World
@@ -95,7 +94,7 @@ class Trial:
         self.record.replayed = str(path)
         file = load(path)
         done = self._execute(file)
-        return self._noted(self._failure_of(done, file, path))
+        return self._noted(failure_of(done, file, path))
 
     def main(self, world: World) -> Any:
         """The test as a function of the world alone."""
@@ -126,7 +125,7 @@ class Trial:
                 continue
             if found is not None:
                 return found
-            if not _recorded_elsewhere(file):
+            if not recorded_elsewhere(file):
                 self.record.fixed.append(str(self.errand.store.set_aside(path)))
         return None
 
@@ -135,7 +134,7 @@ class Trial:
         if tape.origin == "seeded":  # saved, and then killed before it was shrunk: do that now
             settings = dict(self.simulation.settings, **tape.settings)
             return self._search(1, tape.seed, settings).failure
-        return self._failure_of(self._execute(file), file, path)
+        return failure_of(self._execute(file), file, path)
 
     def _execute(self, file: TapeFile) -> Run:
         settings = Settings.from_tape(file.tape.settings)
@@ -144,22 +143,6 @@ class Trial:
         self.record.runs += 1
         self._raise_verdict()
         return done
-
-    def _failure_of(self, done: Run, file: TapeFile, path: Path) -> Failure | None:
-        if done.error is None:
-            return None
-        found = Failure(done.error, file.tape, signature_of(done.error), 0, file.tape.seed)
-        found.target = file.target
-        found.digest = done.digest
-        found.saved_as = path
-        found.stock_asyncio = file.tape.settings.get("order") == "asyncio"
-        # This is a fresh process already: nothing else needs to be asked.
-        found.reproduced = True
-        if file.digest is not None and file.digest != done.digest:
-            found.doubt = "not by the same steps as when it was recorded" + _why_else(file)
-        found.story, found.delays = tell_run(done)
-        found.faults = faults_of(done)
-        return found
 
     # What may fail now
 
@@ -210,30 +193,11 @@ class Trial:
         if found is None:
             return None
         note = failure_note(found, runs=self.errand.runs, command=self.errand.command(found))
-        if found.run == 0:
-            _, _, rest = note.partition("\n")
-            note = f"{_how_replayed(found)}\n{rest}"
         found.exception.add_note(note)
         self.record.failed = True
         self.record.note = note
         self.record.saved_as = str(found.saved_as or "")
         return found
-
-
-def _how_replayed(found: Failure) -> str:
-    """In place of the line that says how a search found it: here nothing was searched."""
-    shape = departures(found.tape).rstrip(",")
-    return f"foretold replayed a saved failure (seed {found.seed}; {shape})"
-
-
-def _recorded_elsewhere(file: TapeFile) -> bool:
-    """Whether its holding here proves nothing: another Python may be the one that fails."""
-    return any("hash seed" not in text for text in environment_differences(file))
-
-
-def _why_else(file: TapeFile) -> str:
-    differences = environment_differences(file)
-    return f" ({'; '.join(differences)})" if differences else ": the code has changed since"
 
 
 def about_test() -> tuple[type[BaseException], ...]:

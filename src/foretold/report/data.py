@@ -7,6 +7,7 @@ from typing import Any
 
 from foretold.report.text import place_text, replay_arguments
 from foretold.search.failure import Failure, Outcome
+from foretold.search.feedback import Coverage
 
 
 def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
@@ -22,8 +23,22 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "reached": outcome.reached,
         "never_true": outcome.missed,
         "failure": _failure_data(failure, target) if failure is not None else None,
+        "failures": [_failure_data(each, target) for each in outcome.failures],
+        "elapsed_s": round(outcome.elapsed_s, 3),
+        "interrupted": outcome.interrupted,
+        "coverage": _coverage_data(outcome.coverage),
+        "notes": outcome.notes,
     }
     return json.dumps(data, indent=2)
+
+
+def _coverage_data(coverage: Coverage) -> dict[str, Any]:
+    return {
+        "reached": coverage.reached,
+        "new_per_1000_runs": coverage.growth,
+        "expected_new_per_run": coverage.per_run,
+        "unseen_at_least": coverage.unseen,
+    }
 
 
 def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
@@ -33,6 +48,7 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
         "message": str(failure.exception),
         "place": place_text(failure.exception),
         "run": failure.run,
+        "times": failure.times,
         "seed": failure.seed,
         "order": settings.get("order"),
         "strategy": settings.get("strategy"),

@@ -35,11 +35,18 @@ def failure_note(failure: Failure, *, runs: int, command: str) -> str:
 
 
 def _found(failure: Failure, runs: int) -> str:
+    if failure.run == 0:  # nothing was searched
+        shape = departures(failure.tape).rstrip(",")
+        return f"foretold replayed a saved failure (seed {failure.seed}; {shape})"
     settings = failure.tape.settings
     how = f"seed {failure.seed}, order {settings.get('order')}"
     if settings.get("order") == "any":
         how += f", strategy {settings.get('strategy')}"
-    return f"foretold found this in run {failure.run:,} of {runs:,} ({how}); {_shrunk(failure)}"
+    if failure.changes:
+        how += f", changed {count(failure.changes, 'time')} since"
+    again = f" and {failure.times - 1:,} more" if failure.times > 1 else ""
+    where = f"run {failure.run:,}{again} of {runs:,}"
+    return f"foretold found this in {where} ({how}); {_shrunk(failure)}"
 
 
 def _shrunk(failure: Failure) -> str:
@@ -202,7 +209,7 @@ def interrupted_text(runs: int, seed: int, found: Sequence[Path]) -> str:
 
 def replay_arguments(failure: Failure, target: str) -> str:
     """What `foretold replay` needs to run this failure again."""
-    if failure.saved_as is not None:
+    if failure.saved_as is not None:  # what was changed since its seed can be had as a file alone
         return shlex.quote(short_path(str(failure.saved_as)))
     return f"{shlex.quote(target)} --seed {failure.seed}"
 

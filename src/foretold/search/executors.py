@@ -28,6 +28,7 @@ from foretold.errors import UsageError, WorkerDied
 
 WORKERS_MAX = 512
 DASK = "dask://"
+CONNECT_S_MAX = 10.0
 _PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
 
 
@@ -219,7 +220,7 @@ def _dask_client(name: str) -> Any:
         ) from None
     address = name.removeprefix(DASK)
     try:
-        return Client(f"tcp://{address}", set_as_default=False)  # type: ignore[no-untyped-call]  # it has no hints
+        return Client(f"tcp://{address}", timeout=CONNECT_S_MAX, set_as_default=False)  # type: ignore[no-untyped-call]  # it has no hints
     except (OSError, ValueError) as error:
         raise UsageError(f"there is no Dask scheduler at {address}: {error}") from None
 

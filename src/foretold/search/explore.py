@@ -186,13 +186,13 @@ class Search:
         self._runs_max = runs
         try:
             failed = self._search(planner, runs, time_s)
+            outcome.vacuous = planner.is_vacuous and not failed
+            outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
+            for seen in failed:
+                self._work_out(seen)
         except KeyboardInterrupt:
             outcome.interrupted = True
             raise Interrupted(outcome) from None
-        outcome.vacuous = planner.is_vacuous and not failed
-        outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
-        for seen in failed:
-            self._work_out(seen)
         return outcome
 
     def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> list[Seen]:
@@ -274,7 +274,8 @@ class Search:
 
     def _save(self, found: Failure) -> None:
         if self.save_to is not None:
-            name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}.tape"
+            since = f"-{found.run}" if found.changes else ""  # others come from the same seed
+            name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}{since}.tape"
             try:
                 found.saved_as = found.save(Path(self.save_to) / name)
             except (OSError, TapeError) as error:
