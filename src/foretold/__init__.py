@@ -39,6 +39,7 @@ from foretold.pytest_support import ForetoldWarning, simulate
 from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
+from foretold.spec.knobs import knob
 from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
@@ -82,6 +83,7 @@ __all__ = [
     "enumerate_tapes",
     "explore",
     "faults",
+    "knob",
     "reachable",
     "replay",
     "run",

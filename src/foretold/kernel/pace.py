@@ -39,12 +39,16 @@ class Pace:
         drawn = tape.stream("pace", host)
         clock.step_ns = drawn.pick(STEP_NS, "cost of a step")
         clock.read_ns = drawn.pick(READ_NS, "cost of reading a clock")
+        tape.configuration[f"cost of a step on {host}"] = f"{clock.step_ns / 1e3:g} µs"
         if tape.scheduled_by_key:
             self._by_key = {
                 (s.actor, s.step): s for s in tape.schedule.slows.values() if s.host == host
             }
         else:
             self._gap = drawn.pick(SLOW_GAP_STEPS, "steps between slow ones")
+            tape.configuration[f"slow steps on {host}"] = (
+                f"1 in {self._gap}" if self._gap else "none"
+            )
             self._generator = TapeRandom(drawn.choose(1 << 32, "which steps are slow"))
 
     def steps_until_next(self) -> int:

@@ -91,7 +91,15 @@ def growth_text(growth: Sequence[int]) -> str:
 
 def together_lines(outcome: Outcome) -> list[str]:
     """Settings that go together with failure, if runs enough have failed to say so."""
-    return []
+    lines = []
+    for failure in outcome.failures:
+        found = outcome.swarm.together_with(failure.signature)
+        if found:
+            name = type(failure.exception).__name__
+            place = place_text(failure.exception)
+            what = f"{name} at {place}" if place else name
+            lines.append(f"goes together with {what}: {'; '.join(map(str, found))}")
+    return lines
 
 
 def verdict_line(verdict: Verdict) -> str:

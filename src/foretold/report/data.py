@@ -28,6 +28,13 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "interrupted": outcome.interrupted,
         "coverage": _coverage_data(outcome.coverage),
         "notes": outcome.notes,
+        "goes_together": {
+            ": ".join(failure.signature): [
+                {"setting": each.setting, "failing": each.failing, "share": each.share, "p": each.p}
+                for each in outcome.swarm.together_with(failure.signature)
+            ]
+            for failure in outcome.failures
+        },
     }
     return json.dumps(data, indent=2)
 
@@ -49,6 +56,7 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
         "place": place_text(failure.exception),
         "run": failure.run,
         "times": failure.times,
+        "configuration": failure.configuration,
         "seed": failure.seed,
         "order": settings.get("order"),
         "strategy": settings.get("strategy"),

@@ -29,7 +29,7 @@ _LOOP = f"{os.sep}asyncio{os.sep}"
 
 def failure_note(failure: Failure, *, runs: int, command: str) -> str:
     """What is added to the user's own exception; `runs` is how many were asked for."""
-    parts = [_found(failure, runs), *_stock(failure), *_replayed(failure)]
+    parts = [_found(failure, runs), *_configured(failure), *_stock(failure), *_replayed(failure)]
     parts += [failure.story] if failure.story else []
     return "\n".join([*parts, f"Replay it: {command}"])
 
@@ -47,6 +47,20 @@ def _found(failure: Failure, runs: int) -> str:
     again = f" and {failure.times - 1:,} more" if failure.times > 1 else ""
     where = f"run {failure.run:,}{again} of {runs:,}"
     return f"foretold found this in {where} ({how}); {_shrunk(failure)}"
+
+
+def _configured(failure: Failure) -> list[str]:
+    """What the run drew for all of it, as far as the story does not tell it: faults and knobs."""
+    told = ("order", "strategy", "cost of a step", "slow steps")
+    drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(told)}
+    faults = [name.removeprefix("fault ") for name, v in drawn.items() if _is_on(name, v)]
+    parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ")]
+    parts += [f"faults {', '.join(faults)}"] if faults else []
+    return [f"The run was configured with {'; '.join(parts)}."] if parts else []
+
+
+def _is_on(name: str, value: str) -> bool:
+    return name.startswith("fault ") and value == "on"
 
 
 def _shrunk(failure: Failure) -> str:

@@ -56,8 +56,11 @@ class Maker:
         isolation: str | None = None,
         *,
         feedback: bool = True,
+        swarm: bool = False,
     ) -> None:
         self._run_tape = runner_for(main, isolation, feedback=feedback)
+        self._swarm = swarm
+        """Whether anybody wants to know the configuration of runs that hold."""
         self._settings = settings
         self._changed: dict[tuple[tuple[str, str], ...], tuple[Settings, dict[str, Any]]] = {}
         self._recorded: OrderedDict[Lineage, Tape] = OrderedDict()
@@ -68,6 +71,10 @@ class Maker:
         tape = self.tape_of(errand.lineage)
         brief = self._run_tape(tape, self._with(errand.lineage.settings)[0])
         features, brief.features = self._sieve(brief.features), ()
+        if brief.signature is None and not self._swarm:
+            brief.configuration = {}
+        else:
+            brief.configuration = {**dict(errand.lineage.settings), **brief.configuration}
         return Seen(errand, brief, features)
 
     def tape_of(self, lineage: Lineage) -> Tape:
@@ -111,6 +118,7 @@ class Recipe:
     settings: tuple[tuple[str, Any], ...]
     isolation: str | None
     feedback: bool
+    swarm: bool
 
 
 _makers: dict[str, Maker] = {}
@@ -148,4 +156,4 @@ def _make_maker(recipe: Recipe) -> Maker:
             sys.path.append(entry)
     main = bind_main(find_function(recipe.target))
     settings = Settings(**dict(recipe.settings))
-    return Maker(main, settings, recipe.isolation, feedback=recipe.feedback)
+    return Maker(main, settings, recipe.isolation, feedback=recipe.feedback, swarm=recipe.swarm)

@@ -139,13 +139,19 @@ def _died(error: BaseException) -> Brief:
 
 
 def recipe_for(
-    maker: Maker, target: str, settings: Settings, isolation: str | None, feedback: bool
+    maker: Maker,
+    target: str,
+    settings: Settings,
+    isolation: str | None,
+    *,
+    feedback: bool,
+    swarm: bool,
 ) -> Recipe:
     """How workers come to this maker."""
     key = secrets.token_hex(8)
     keep_maker(key, maker)
     plain = tuple((each.name, getattr(settings, each.name)) for each in fields(settings))
-    return Recipe(key, target, tuple(sys.path), plain, isolation, feedback)
+    return Recipe(key, target, tuple(sys.path), plain, isolation, feedback, swarm)
 
 
 def done_with(recipe: Recipe) -> None:

@@ -101,9 +101,14 @@ def explore(
         check_number("time_s", time_s, above=0, finite=False)
     check_whole("workers", workers, at_least=1, example=4)
     planner = SeedPlanner(order, strategy, seed, feedback=feedback)
-    search = Search(bind_main(main), _settings({**settings, "faults": faults}), isolation, feedback)
+    search = Search(
+        bind_main(main),
+        _settings({**settings, "faults": faults}),
+        isolation,
+        feedback=feedback,
+        keeps_going=keep_going,
+    )
     search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
-    search.keeps_going = keep_going
     search.target = target or ""
     search.import_as = target or importable_name(main) or ""
     search.replayer = replayer or (replayer_for(main) if confirm else None)
@@ -140,16 +145,18 @@ class Search:
         main: Callable[[Any], Any],
         settings: Settings,
         isolation: str | None = None,
+        *,
         feedback: bool = False,
+        keeps_going: bool = False,
     ) -> None:
         self.main = main
         self._run_tape = runner_for(main, isolation)
-        self._maker = Maker(main, settings, isolation, feedback=feedback)
+        self._maker = Maker(main, settings, isolation, feedback=feedback, swarm=keeps_going)
         self._feedback = feedback
         self._isolation = isolation
         self.settings = settings
         self.shrinks = self.confirms = True
-        self.keeps_going = False
+        self.keeps_going = keeps_going
         self.save_to: str | Path | None = None
         self.target = ""
         self.import_as = ""
@@ -165,7 +172,12 @@ class Search:
     def crowd_of(self, executor: str | Executor | None, workers: int) -> Iterator[Crowd]:
         """Workers for this search."""
         recipe = recipe_for(
-            self._maker, self.import_as, self.settings, self._isolation, self._feedback
+            self._maker,
+            self.import_as,
+            self.settings,
+            self._isolation,
+            feedback=self._feedback,
+            swarm=self.keeps_going,
         )
         with contextlib.ExitStack() as stack:
             stack.callback(done_with, recipe)
@@ -223,6 +235,8 @@ class Search:
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
             _add_points(outcome, done)
+        if self.keeps_going:
+            outcome.swarm.add(done.configuration, done.signature)
         news = outcome.coverage.add(seen.features)
         self._tell_progress(outcome.runs, "searching")
         return news
@@ -248,6 +262,7 @@ class Search:
         run, seed = seen.errand.number, lineage.seed
         found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
         found.changes = len(lineage.changes)
+        found.configuration = done.configuration
         self.outcome.failures.append(found)
         self._save(found)
         return [seen]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from foretold.search.feedback import Coverage
 from foretold.search.signature import Signature, place_of, text_of
+from foretold.search.swarm import Swarm
 from foretold.tape import Hold, Tape
 from foretold.tape.file import FailureNote, TapeFile, save
 from foretold.trace import Place
@@ -53,6 +54,8 @@ class Failure:
     """How many runs of the search failed like this."""
     changes: int = 0
     """How often the tape was changed, since it came from its seed, before this was found."""
+    configuration: dict[str, str] = field(default_factory=dict)
+    """What that run drew once for all of it: order, strategy, faults, knobs."""
 
     def save(self, path: str | Path) -> Path:
         """Write the tape to a file that `foretold replay` takes."""
@@ -86,6 +89,8 @@ class Outcome:
     virtual_s: float = 0.0
     coverage: Coverage = field(default_factory=Coverage)
     """What all runs together reached."""
+    swarm: Swarm = field(default_factory=Swarm)
+    """The configurations of all runs, if the search went on after a failure."""
     notes: list[str] = field(default_factory=list)
     """What happened to the workers."""
     interrupted: bool = False

@@ -44,6 +44,8 @@ class Brief:
     """What it reached, if that was asked for."""
     message: str = ""
     """The first line of what the exception said."""
+    configuration: dict[str, str] = field(default_factory=dict)
+    """What the run drew once for all of it, in words."""
 
 
 class Runner(Protocol):
@@ -90,6 +92,7 @@ def brief_of(done: Run) -> Brief:
         done.error,
         done.features,
         "" if done.error is None else first_line(done.error),
+        done.tape.configuration,
     )
 
 
@@ -154,6 +157,7 @@ def _to_json(brief: Brief) -> str:
             "recorded": recorded,
             "features": sorted(brief.features),
             "message": brief.message,
+            "configuration": brief.configuration,
             "cast": {} if brief.recorded is None else _names(brief.recorded),
         }
     )
@@ -182,4 +186,5 @@ def _from_json(text: str) -> Brief:
         recorded,
         features=[tuple(map(str, feature)) for feature in data["features"]],
         message=data["message"],
+        configuration=data["configuration"],
     )

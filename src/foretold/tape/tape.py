@@ -59,6 +59,8 @@ class Tape:
         """What this run's scheduler did, if `recording`."""
         self.cast: dict[str, Collection[str]] = {}
         """Who took part, by host; told by the run, used to find a better sentence for a hold."""
+        self.configuration: dict[str, str] = {}
+        """What the run drew once for all of it, in words; told by the run."""
         self._odometer = odometer
         self._streams: dict[str, Stream] = {}
 
