@@ -31,7 +31,7 @@ from foretold.cli.targets import (
 from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
 from foretold.report.campaign import campaign_text, group_lines, verdict_line
-from foretold.report.data import outcome_json
+from foretold.report.data import history_data, outcome_json
 from foretold.report.exports import github_annotations, in_github_actions, junit_xml
 from foretold.report.progress import SearchProgress, say
 from foretold.report.text import interrupted_text
@@ -44,6 +44,9 @@ from foretold.search.store import Store
 
 RUNS_DEFAULT = 500
 RUNS_WITHIN_TIME = 1_000_000_000
+LONG_RUNS = 1_000
+"""A search of so many runs is remembered, and what it reached is kept for the next one; unless its
+seed is pinned: then it shall do the same again, whatever was before."""
 
 
 @app.command("explore")
@@ -93,6 +96,7 @@ def explore_command(
         sys.exit(code)
     if runs is None:
         runs = RUNS_DEFAULT if time_s is None else RUNS_WITHIN_TIME
+    pinned = seed is not None
     seed = fresh_seed() if seed is None else seed
     main, own = load_target(target)
     store = Store(Path.cwd())
@@ -102,8 +106,11 @@ def explore_command(
     if not outcome.failures or options["keep_going"]:
         outcome = _explore(
             main, shown, store, outcome, runs=runs, seed=seed, time_s=time_s,
+            corpus=None if pinned or runs < LONG_RUNS else store.corpus_of(target),
             **{**own, **_settings_of(options)},
         )  # fmt: skip
+        if outcome.runs >= LONG_RUNS and store.is_writable():
+            store.remember(target, history_data(outcome))
     sys.exit(shown.show(outcome, runs))
 
 

@@ -39,6 +39,20 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
     return json.dumps(data, indent=2)
 
 
+def history_data(outcome: Outcome) -> dict[str, Any]:
+    """What is remembered of a search."""
+    return {
+        "seed": outcome.seed,
+        "runs": outcome.runs,
+        "elapsed_s": round(outcome.elapsed_s, 3),
+        "coverage": _coverage_data(outcome.coverage),
+        "failures": [
+            {"kind": each.signature.kind, "place": each.signature.place, "times": each.times}
+            for each in outcome.failures
+        ],
+    }
+
+
 def _coverage_data(coverage: Coverage) -> dict[str, Any]:
     return {
         "reached": coverage.reached,

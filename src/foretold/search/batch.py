@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from foretold.search.corpus import Lineage, changed
 from foretold.search.feedback import Sieve
 from foretold.search.isolation import Brief, runner_for
 from foretold.search.targets import find_function
-from foretold.tape import Tape
+from foretold.tape import Tape, loads
 from foretold.world.run import bind_main
 from foretold.world.settings import Settings
 
@@ -57,19 +57,22 @@ class Maker:
         *,
         feedback: bool = True,
         swarm: bool = False,
+        stored: Mapping[str, Tape] | None = None,
     ) -> None:
         self._run_tape = runner_for(main, isolation, feedback=feedback)
         self._swarm = swarm
         """Whether anybody wants to know the configuration of runs that hold."""
         self._settings = settings
-        self._changed: dict[tuple[tuple[str, str], ...], tuple[Settings, dict[str, Any]]] = {}
+        self._changed: dict[Any, tuple[Settings, dict[str, Any]]] = {}
         self._recorded: OrderedDict[Lineage, Tape] = OrderedDict()
         self._sieve = Sieve()
+        self.stored: Mapping[str, Tape] = stored or {}
+        """Tapes that an earlier search has kept."""
 
     def run(self, errand: Errand) -> Seen:
         """Make one run."""
         tape = self.tape_of(errand.lineage)
-        brief = self._run_tape(tape, self._with(errand.lineage.settings)[0])
+        brief = self._run_tape(tape, self._settings_of(errand.lineage)[0])
         features, brief.features = self._sieve(brief.features), ()
         if brief.signature is None and not self._swarm:
             brief.configuration = {}
@@ -79,14 +82,16 @@ class Maker:
 
     def tape_of(self, lineage: Lineage) -> Tape:
         """The tape of a lineage, made again from its seed if it is not known here."""
-        if not lineage.changes:
-            return Tape.seeded(lineage.seed, self._with(lineage.settings)[1])
-        return changed(self._recording_of(lineage.parent), lineage.changes[-1])
+        if lineage.changes:
+            return changed(self.recording_of(lineage.parent), lineage.changes[-1])
+        if lineage.stored:
+            return self.stored[lineage.stored]
+        return Tape.seeded(lineage.seed, self._settings_of(lineage)[1])
 
-    def _recording_of(self, lineage: Lineage) -> Tape:
+    def recording_of(self, lineage: Lineage) -> Tape:
         found = self._recorded.get(lineage)
         if found is None:
-            settings = self._with(lineage.settings)[0]
+            settings = self._settings_of(lineage)[0]
             found = self._run_tape(self.tape_of(lineage), settings, recording=True).recorded
             assert found is not None, "asked for"
             self._recorded[lineage] = found
@@ -95,11 +100,16 @@ class Maker:
         self._recorded.move_to_end(lineage)
         return found
 
-    def _with(self, changes: tuple[tuple[str, str], ...]) -> tuple[Settings, dict[str, Any]]:
-        found = self._changed.get(changes)
+    def _settings_of(self, lineage: Lineage) -> tuple[Settings, dict[str, Any]]:
+        key = lineage.stored or lineage.settings
+        found = self._changed.get(key)
         if found is None:
-            settings = self._settings.with_changes(**dict(changes))
-            found = self._changed[changes] = (settings, settings.on_tape())
+            if lineage.stored:
+                settings = Settings.from_tape(self.stored[lineage.stored].settings)
+                settings = settings.with_changes(wall_s_max=self._settings.wall_s_max)
+            else:
+                settings = self._settings.with_changes(**dict(lineage.settings))
+            found = self._changed[key] = (settings, settings.on_tape())
         return found
 
 
@@ -119,6 +129,8 @@ class Recipe:
     isolation: str | None
     feedback: bool
     swarm: bool
+    stored: tuple[tuple[str, str], ...] = ()
+    """Tapes of an earlier search, as text."""
 
 
 _makers: dict[str, Maker] = {}
@@ -156,4 +168,12 @@ def _make_maker(recipe: Recipe) -> Maker:
             sys.path.append(entry)
     main = bind_main(find_function(recipe.target))
     settings = Settings(**dict(recipe.settings))
-    return Maker(main, settings, recipe.isolation, feedback=recipe.feedback, swarm=recipe.swarm)
+    stored = {name: loads(text).tape for name, text in recipe.stored}
+    return Maker(
+        main,
+        settings,
+        recipe.isolation,
+        feedback=recipe.feedback,
+        swarm=recipe.swarm,
+        stored=stored,
+    )

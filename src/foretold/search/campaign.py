@@ -28,6 +28,7 @@ from foretold.search.executors import ForkPool, wait_for_some
 from foretold.search.isolation import Brief
 from foretold.search.rounds import Rounds
 from foretold.search.signature import Signature
+from foretold.tape import TapeFile, dumps
 from foretold.world.settings import Settings
 
 BATCH_S = 0.25
@@ -151,7 +152,8 @@ def recipe_for(
     key = secrets.token_hex(8)
     keep_maker(key, maker)
     plain = tuple((each.name, getattr(settings, each.name)) for each in fields(settings))
-    return Recipe(key, target, tuple(sys.path), plain, isolation, feedback, swarm)
+    stored = tuple((name, dumps(TapeFile(tape))) for name, tape in maker.stored.items())
+    return Recipe(key, target, tuple(sys.path), plain, isolation, feedback, swarm, stored)
 
 
 def done_with(recipe: Recipe) -> None:

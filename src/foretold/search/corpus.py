@@ -11,16 +11,22 @@ a replay would take there lead nowhere new.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from foretold.tape import ENDED, Choice, Hold, Schedule, Slow, Tape
+from foretold.errors import TapeError
+from foretold.tape import ENDED, Choice, Hold, Schedule, Slow, Tape, TapeFile, dumps, load, save
 from foretold.tape.schedule import Exception_
 from foretold.tape.streams import TapeRandom, generator_for
 
 LINEAGE_MAX = 6
 """A worker runs all ancestors of a tape that it has not made before."""
 ENTRIES_MAX = 200
+STORED_MAX = 50
+"""So many are kept for the next search: the newest, which lie furthest."""
 CHANGES_MAX = 4
 EXTRA_DRAWS = 32
 P_RECENT = 0.5
@@ -37,13 +43,15 @@ class Lineage:
     settings: tuple[tuple[str, str], ...]
     """What is different from the settings of the search as a whole."""
     changes: tuple[int, ...] = ()
+    stored: str = ""
+    """The name of a tape of an earlier search, instead of a seed."""
 
     @property
     def parent(self) -> Lineage:
-        return Lineage(self.seed, self.settings, self.changes[:-1])
+        return replace(self, changes=self.changes[:-1])
 
     def child(self, change: int) -> Lineage:
-        return Lineage(self.seed, self.settings, (*self.changes, change))
+        return replace(self, changes=(*self.changes, change))
 
 
 @dataclass(slots=True)
@@ -66,6 +74,30 @@ class Corpus:
         if len(chosen.changes) >= LINEAGE_MAX:
             chosen = chosen.parent
         return chosen.child(int(generator.random() * (1 << 32)))
+
+
+def load_corpus(folder: Path) -> dict[str, Tape]:
+    """The tapes that an earlier search has kept, by name. What cannot be read is left out."""
+    found = {}
+    for path in sorted(folder.glob("*.tape"))[:STORED_MAX]:
+        with suppress(TapeError):
+            found[path.stem] = load(path).tape
+    return found
+
+
+def store_corpus(folder: Path, tapes: Iterable[Tape], target: str) -> None:
+    """Keep these for the next search, instead of those that were kept before."""
+    kept = set()
+    for tape in tapes:
+        file = TapeFile(tape, target=target)
+        with suppress(TapeError, OSError):  # too large for a file, or a disk that is full
+            text = dumps(file)
+            name = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+            save(folder / f"{name}.tape", file)
+            kept.add(name)
+    for path in folder.glob("*.tape"):
+        if path.stem not in kept:
+            path.unlink(missing_ok=True)
 
 
 def changed(tape: Tape, change: int) -> Tape:

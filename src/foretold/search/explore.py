@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,6 +18,7 @@ from foretold.kernel.session import session
 from foretold.search import stock
 from foretold.search.batch import Maker, Seen
 from foretold.search.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
+from foretold.search.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
 from foretold.search.executors import executor_named
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
@@ -75,6 +76,7 @@ def explore(
     feedback: bool = True,
     time_s: float | None = None,
     save_to: str | Path | None = None,
+    corpus: str | Path | None = None,
     target: str | None = None,
     replayer: Replayer | None = None,
     isolation: str | None = None,
@@ -91,7 +93,9 @@ def explore(
 
     `order=None` uses both orders. `time_s` ends the search after that many real seconds. A failing
     tape is written to the folder `save_to` before shrinking begins: a kill loses nothing.
-    `isolation="fork"` starts each run from the same module state, in a fork of this process.
+    In the folder `corpus` tapes are kept that are worth a second look: the next search with that
+    folder tries them first. `isolation="fork"` starts each run from the same module state, in a
+    fork of this process.
     `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
     Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
@@ -100,13 +104,15 @@ def explore(
     if time_s is not None:
         check_number("time_s", time_s, above=0, finite=False)
     check_whole("workers", workers, at_least=1, example=4)
-    planner = SeedPlanner(order, strategy, seed, feedback=feedback)
+    stored = load_corpus(Path(corpus)) if corpus is not None else {}
+    planner = SeedPlanner(order, strategy, seed, feedback=feedback, stored=list(stored))
     search = Search(
         bind_main(main),
         _settings({**settings, "faults": faults}),
         isolation,
         feedback=feedback,
         keeps_going=keep_going,
+        stored=stored,
     )
     search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
     search.target = target or ""
@@ -116,7 +122,10 @@ def explore(
     with session(), contextlib.ExitStack() as stack:
         if workers > 1 or executor is not None:
             search.crowd = stack.enter_context(search.crowd_of(executor, workers))
-        return search.run(planner, runs, seed, time_s)
+        outcome = search.run(planner, runs, seed, time_s)
+        if corpus is not None:
+            search.keep_corpus(Path(corpus), planner.corpus)
+        return outcome
 
 
 def _settings(changes: dict[str, Any]) -> Settings:
@@ -148,10 +157,13 @@ class Search:
         *,
         feedback: bool = False,
         keeps_going: bool = False,
+        stored: Mapping[str, Tape] | None = None,
     ) -> None:
         self.main = main
         self._run_tape = runner_for(main, isolation)
-        self._maker = Maker(main, settings, isolation, feedback=feedback, swarm=keeps_going)
+        self._maker = Maker(
+            main, settings, isolation, feedback=feedback, swarm=keeps_going, stored=stored
+        )
         self._feedback = feedback
         self._isolation = isolation
         self.settings = settings
@@ -207,6 +219,11 @@ class Search:
             raise Interrupted(outcome) from None
         return outcome
 
+    def keep_corpus(self, folder: Path, corpus: Corpus) -> None:
+        """Keep the newest tapes that reached something new."""
+        newest = corpus.entries[-STORED_MAX:]
+        store_corpus(folder, map(self._maker.recording_of, newest), self.target)
+
     def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> list[Seen]:
         """The failing runs, one of each kind."""
         outcome, rounds = self.outcome, Rounds(planner, runs)
@@ -259,9 +276,9 @@ class Search:
                 return []
         tape = self._maker.tape_of(lineage)
         error = done.error or _stand_in(wanted, done.message)
-        run, seed = seen.errand.number, lineage.seed
+        run, seed = seen.errand.number, tape.seed if lineage.stored else lineage.seed
         found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
-        found.changes = len(lineage.changes)
+        found.changes = len(lineage.changes) + bool(lineage.stored)
         found.configuration = done.configuration
         self.outcome.failures.append(found)
         self._save(found)

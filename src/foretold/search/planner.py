@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from foretold.search.batch import Errand, Seen
@@ -28,12 +29,22 @@ class Lesson(NamedTuple):
 class SeedPlanner:
     """Takes seeds in turn; every few runs, a changed tape of a run that reached something new."""
 
-    def __init__(self, order: str | None, strategy: str, seed: int, *, feedback: bool) -> None:
+    def __init__(
+        self,
+        order: str | None,
+        strategy: str,
+        seed: int,
+        *,
+        feedback: bool,
+        stored: Sequence[str] = (),
+    ) -> None:
         self._plans = plans_for(order, strategy)
         self._seed = self._next_seed = seed
         self._feedback = feedback
         self._idle: set[Plan] = set()
         """Plans under which no choice is ever made: one run of them is enough."""
+        self._stored = list(stored)
+        """Tapes of an earlier search that are to be tried first."""
         self.corpus = Corpus()
 
     @property
@@ -44,6 +55,8 @@ class SeedPlanner:
     def next(self, number: int) -> Errand | None:
         if self.is_vacuous:
             return None
+        if self._stored:
+            return Errand(number, Lineage(self._seed, (), stored=self._stored.pop(0)))
         if self.corpus.entries and number > CHANGED_FROM and number % CHANGED_EVERY == 0:
             return Errand(number, self.corpus.pick(self._seed, number))
         while (plan := plan_of(self._next_seed, self._plans)) in self._idle:
@@ -54,7 +67,8 @@ class SeedPlanner:
     def lesson(self, seen: Seen, news: int) -> Lesson | None:
         lineage, brief = seen.errand.lineage, seen.brief
         failed = brief.signature is not None
-        idle = not (brief.choices or brief.discarded or failed or lineage.changes)
+        made = bool(lineage.changes or lineage.stored)
+        idle = not (brief.choices or brief.discarded or failed or made)
         fresh = bool(news) and self._feedback and not failed
         return Lesson(lineage, fresh, idle, brief.alone) if idle or fresh else None
 
