@@ -24,7 +24,8 @@ from foretold.search.batch import (
     keep_maker,
     work,
 )
-from foretold.search.executors import ForkPool, wait_for_some
+from foretold.search.executors import ForkPool, is_cluster, wait_for_some
+from foretold.search.helper import work_by_helper
 from foretold.search.isolation import Brief
 from foretold.search.rounds import Rounds
 from foretold.search.signature import Signature
@@ -54,6 +55,7 @@ class Crowd:
     ) -> None:
         self._executor = executor
         self._workers = workers
+        self._work = work_by_helper if is_cluster(executor) else work
         self._recipe = recipe
         self._on_death = on_death
         self._batch_s = BATCH_S if isinstance(executor, ForkPool) else BATCH_ELSEWHERE_S
@@ -99,7 +101,7 @@ class Crowd:
         return max(1, min(BATCH_RUNS_MAX, int(self._batch_s / self._run_s)))
 
     def _submit(self, errands: list[Errand]) -> None:
-        self._going_on[self._executor.submit(work, self._recipe, errands)] = errands
+        self._going_on[self._executor.submit(self._work, self._recipe, errands)] = errands
 
     def _gather(self) -> Iterator[Seen]:
         for future in wait_for_some(self._executor, self._going_on):

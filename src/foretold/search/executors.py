@@ -225,6 +225,11 @@ def _dask_client(name: str) -> Any:
         raise UsageError(f"there is no Dask scheduler at {address}: {error}") from None
 
 
+def is_cluster(executor: Executor) -> bool:
+    """Whether its workers have a life of their own: threads, and an event loop."""
+    return type(executor).__module__.partition(".")[0] == "distributed"
+
+
 def wait_for_some(executor: Executor, futures: Iterable[Future[Any]]) -> list[Future[Any]]:
     """Wait until at least one of them is done; all that are."""
     asked = list(futures)

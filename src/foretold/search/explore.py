@@ -119,10 +119,10 @@ def explore(
     search.import_as = target or importable_name(main) or ""
     search.replayer = replayer or (replayer_for(main) if confirm else None)
     search.on_progress = on_progress
-    with session(), contextlib.ExitStack() as stack:
-        if workers > 1 or executor is not None:
-            search.crowd = stack.enter_context(search.crowd_of(executor, workers))
-        outcome = search.run(planner, runs, seed, time_s)
+    with session():
+        several = workers > 1 or executor is not None
+        crowd = search.crowd_of(executor, workers) if several else contextlib.nullcontext()
+        outcome = search.run(planner, crowd, runs, seed, time_s)
         if corpus is not None:
             search.keep_corpus(Path(corpus), planner.corpus)
         return outcome
@@ -203,13 +203,22 @@ class Search:
     def _note_death(self, text: str) -> None:
         self.outcome.notes.append(text)
 
-    def run(self, planner: SeedPlanner, runs: int, seed: int, time_s: float | None) -> Outcome:
-        """Search, and work out what was found."""
+    def run(
+        self,
+        planner: SeedPlanner,
+        crowd: contextlib.AbstractContextManager[Crowd | None],
+        runs: int,
+        seed: int,
+        time_s: float | None,
+    ) -> Outcome:
+        """Search, and work out what was found, when those who helped are gone."""
         outcome = self.outcome
         outcome.seed = seed
         self._runs_max = runs
         try:
-            failed = self._search(planner, runs, time_s)
+            with crowd as self.crowd:
+                failed = self._search(planner, runs, time_s)
+            self.crowd = None
             outcome.vacuous = planner.is_vacuous and not failed
             outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
             for seen in failed:
