@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 import foretold
-from foretold.search import explore as explore_module
+from foretold.search import workout
 from foretold.search.signature import signature_of
 from foretold.tape import WORKLOAD
 from tests.helpers import again
@@ -168,7 +168,7 @@ def test_shrinking_can_be_switched_off() -> None:
 @pytest.mark.parametrize("runs_max", [0, 1, 7])
 def test_a_spent_budget_is_no_error(runs_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little may be spent on it, a failing tape comes out."""
-    monkeypatch.setattr(explore_module, "SHRINK_RUNS_MAX", runs_max)
+    monkeypatch.setattr(workout, "SHRINK_RUNS_MAX", runs_max)
     noisy = functools.partial(lost_update, 2, noise=5)
     failure = found(noisy, runs=500, seed=3)
     assert failure.shrink_runs <= runs_max

@@ -167,6 +167,12 @@ class Kernel:
         """How many real choices there were about order."""
         return (self.scheduler.decisions if self.scheduler else 0) + self.overlaps
 
+    @property
+    def broken_holds(self) -> int:
+        """How many holds of the tape ended before what they waited for had happened."""
+        of_threads = self.crew.pool.scheduler.broken_holds if self.crew is not None else 0
+        return of_threads + (self.scheduler.broken_holds if self.scheduler else 0)
+
     def _grant_more(self) -> None:
         self.grant = self._granted = min(self._slow_at, self._housekeeping_at) - self.steps
 

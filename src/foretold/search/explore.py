@@ -10,26 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from foretold.arguments import check_number, check_seed, check_whole, nearest
-from foretold.errors import ForetoldError, TapeError, UsageError
+from foretold.errors import UsageError
 from foretold.kernel import real
 from foretold.kernel.session import session
-from foretold.search import stock
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
 from foretold.search.portfolio import Plan, plan_of, plans_for
 from foretold.search.replayers import Replayer, replayer_for
-from foretold.search.signature import Signature, signature_of
-from foretold.search.story import faults_of, tell_run
-from foretold.search.verify import confirm
+from foretold.search.workout import Workshop
 from foretold.tape import Tape
-from foretold.tape.shrink import BudgetSpent
-from foretold.tape.shrink import shrink as shrink_tape
 from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute, tape_given
 from foretold.world.settings import Settings
-
-SHRINK_RUNS_MAX = 2_000
-SHRINK_S_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,93 +168,21 @@ class Search:
             # Nobody to choose between, in any order.
             self._idle_plans.update(self.plans)
 
-    # From the first failing run to something a person can use
-
     def _work_out(self, plan: Plan, done: Brief, seed: int, run: int) -> Failure:
-        wanted = done.signature
-        assert wanted is not None, "only failing runs are worked out"
         tape = Tape.seeded(seed, self._by_plan[plan][1])
-        error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
-        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
-        self._save(found)
-        self._tell_progress(run, 1, "shrinking")
-        recorded = self._again(tape, recording=True)
-        if recorded.signature == wanted and recorded.recorded is not None:
-            found.tape = self._smaller(recorded.recorded, wanted, found)
-            self._try_stock(found, wanted)
-        self._tell(found, wanted)
-        self._save(found)
-        if self.replayer is not None:
-            self._tell_progress(run, 1, "confirming")
-            confirm(found, self.main, self.replayer)
-        return found
+        return self._workshop(run).work_out(tape, done, seed=seed, run=run)
 
-    def _save(self, found: Failure) -> None:
-        if self.save_to is not None:
-            name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}.tape"
-            try:
-                found.saved_as = found.save(Path(self.save_to) / name)
-            except (OSError, TapeError) as error:
-                found.doubt = f"the tape could not be saved: {error}"  # the failure is not lost
-
-    def _settings_of(self, tape: Tape) -> Settings:
-        settings = Settings.from_tape(tape.settings)
-        return settings.with_changes(wall_s_max=self.settings.wall_s_max)
-
-    def _again(self, tape: Tape, *, recording: bool = False) -> Brief:
-        return self._run_tape(tape, self._settings_of(tape), recording=recording)
-
-    def _fails_as(self, tape: Tape, wanted: Signature) -> bool:
-        return self._again(tape).signature == wanted
-
-    def _smaller(self, tape: Tape, wanted: Signature, found: Failure) -> Tape:
-        if not self._fails_as(tape, wanted):
-            return found.tape  # the recording does not replay: keep what does
-        if not self.shrinks:
-            return tape
-        deadline = real.monotonic() + SHRINK_S_MAX
-
-        def still_fails(candidate: Tape) -> bool:
-            if found.shrink_runs >= SHRINK_RUNS_MAX or real.monotonic() > deadline:
-                raise BudgetSpent
-            found.shrink_runs += 1
-            # A hold that had to be broken off is no explanation: the sentence would be untrue.
-            seen = self._again(candidate)
-            return seen.signature == wanted and not seen.broken_holds
-
-        return shrink_tape(tape, still_fails)
-
-    def _try_stock(self, found: Failure, wanted: Signature) -> None:
-        """Can stock asyncio do this? Only a run in its own order that fails is a yes."""
-        tape = found.tape
-        if tape.settings.get("order") == "asyncio":
-            found.stock_asyncio = True
-            return
-        for tried, candidate in enumerate(stock.candidates(tape, found.seed)):
-            seen = self._again(candidate)
-            if seen.signature == wanted:
-                found.stock_asyncio = True
-                recorded = self._again(candidate, recording=True).recorded
-                assert recorded is not None, "asked for"
-                found.tape = self._smaller(recorded, wanted, found)
-                return
-            found.stock_tries = tried + 1
-            if not seen.choices and not seen.discarded:
-                found.stock_tries = 0  # it makes no choice at all: its order is the only one
-                return
-
-    def _tell(self, found: Failure, wanted: Signature) -> None:
-        # In this process even with isolation="fork": the exception itself is wanted, and a parent
-        # that never ran anything is as fresh as a child.
-        done = execute(self.main, found.tape, self._settings_of(found.tape), detail=True)
-        if done.error is None or signature_of(done.error) != wanted:
-            found.reproduced = False
-            found.doubt = "the same tape, run again in the same process, did not fail like this"
-            return
-        found.exception = done.error
-        found.digest = done.digest
-        found.story, found.delays = tell_run(done)
-        found.faults = faults_of(done)
+    def _workshop(self, run: int) -> Workshop:
+        return Workshop(
+            self.main,
+            self._run_tape,
+            wall_s_max=self.settings.wall_s_max,
+            shrinks=self.shrinks,
+            save_to=self.save_to,
+            target=self.target,
+            replayer=self.replayer,
+            on_stage=lambda stage: self._tell_progress(run, 1, stage),
+        )
 
 
 def _add_points(outcome: Outcome, done: Brief) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from foretold.search.pair import Decision
 from foretold.search.signature import Signature, place_of, text_of
 from foretold.tape import Hold, Tape
 from foretold.tape.file import FailureNote, TapeFile, save
@@ -47,6 +48,11 @@ class Failure:
     digest: str = ""
     target: str = ""
     shrink_runs: int = 0
+    unfinished: bool = False
+    """True if shrinking was broken off: there may be a smaller tape."""
+    decision: Decision | None = None
+    """The critical pair: the two steps whose swap turns the failure into success. None if that was
+    not looked for."""
     saved_as: Path | None = None
 
     def save(self, path: str | Path) -> Path:
@@ -57,7 +63,14 @@ class Failure:
         note = FailureNote(
             type(error).__qualname__, lines[0] if lines else "", str(place) if place else ""
         )
-        save(path, TapeFile(self.tape, target=self.target, failure=note, digest=self.digest))
+        file = TapeFile(
+            self.tape,
+            target=self.target,
+            failure=note,
+            digest=self.digest or None,
+            unfinished=self.unfinished,
+        )
+        save(path, file)
         return Path(path)
 
 

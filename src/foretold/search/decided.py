@@ -1,0 +1,62 @@
+"""What decides whether a run fails, in words: the end of a story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foretold.kernel.waiting import is_library
+from foretold.search.moments import runs_to
+from foretold.search.pair import Decision, Pair, Step
+from foretold.search.words import callback_in_words, ended_how, ordinal, short, source_line
+from foretold.tape import CALLBACKS
+from foretold.trace import Place
+
+FRAMES_MAX = 6
+
+
+def decision_text(decision: Decision) -> str:
+    """The critical pair with both stacks; or that there is none, and what is to blame instead."""
+    if decision.pair is not None:
+        return "\n".join(_pair_lines(decision.pair))
+    if decision.values is not None:
+        fails, holds = decision.values
+        return f"A value decides it, not an order: it fails with {fails}, and holds with {holds}."
+    return "No two steps were found whose swap would make it hold."
+
+
+def _pair_lines(pair: Pair) -> Iterator[str]:
+    swapped = "with a little less delay they come the other way round, and it holds"
+    yield (
+        "These two steps decide it. In this order it fails; "
+        f"{swapped if pair.by_time else 'the other way round it holds'} (that was run as well):"
+    )
+    several = pair.first.key[0] != pair.second.key[0]
+    yield from _step_lines(1, pair.first, several=several)
+    yield from _step_lines(2, pair.second, several=several)
+
+
+def _step_lines(number: int, step: Step, *, several: bool) -> Iterator[str]:
+    host, actor, count = step.key
+    if actor == CALLBACKS:
+        yield f"  {number}. {callback_in_words(step.text, count)}"
+        return
+    who = f"{host}/{actor}" if several else actor
+    verb = "starts" if count == 1 else "goes on"
+    yield f"  {number}. {who} ({ordinal(count)} step) {verb}{_how_far(step)}"
+    places = [place for place in step.stack if not is_library(place.file)] or list(step.stack)
+    for place in places[-FRAMES_MAX:] if count > 1 else ():
+        text = source_line(place)
+        yield f"       at {short(place)} in {_name(place)}" + (f": {text}" if text else "")
+
+
+def _how_far(step: Step) -> str:
+    if step.to is None:
+        return ""
+    if step.to.kind == "ended":
+        return f", {ended_how(step.to.text)}"
+    return "" if step.to.place == step.place else runs_to(step.to.place, step.place)
+
+
+def _name(place: Place) -> str:
+    """`main.<locals>.alice` is `alice` to whoever wrote it."""
+    return place.function.rpartition(".<locals>.")[2]

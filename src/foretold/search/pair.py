@@ -1,0 +1,283 @@
+"""The critical pair: the two steps whose swap turns the failure into success.
+
+A failing run and a run that holds, as near to each other as two runs can be. For a hold the nearest
+one is found by bisection: who was overtaken by thirty steps may be let go one step earlier, and one
+earlier still, until the run holds. Between the two lies a single step, and those two swapped is
+all that differs. Where no order but a moment is to blame (a late message, a slow step), the run
+with the next smaller delay takes that part, and the first two steps that change places are named.
+
+Nothing is concluded: every tape that is spoken of was run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import NamedTuple
+
+from foretold.search.signature import Signature, signature_of
+from foretold.tape import CALLBACKS, WORKLOAD, Hold, Schedule, Slow, Tape
+from foretold.tape.schedule import Key
+from foretold.tape.shrink.edit import departures, with_values
+from foretold.trace import THREAD, Event, Place, Trace
+from foretold.world.run import Run
+
+HOLDS_TRIED_MAX = 4
+CHOICES_TRIED_MAX = 6
+SWAPS_AMONG = 100
+"""So many steps from the first difference on are looked at."""
+_TIMES = ("fault", "net", "pace")
+
+Watch = Callable[[Tape, Trace], Run]
+"""Runs a tape with a trace."""
+
+
+class Step(NamedTuple):
+    """One of the two."""
+
+    key: Key
+    place: Place | None
+    stack: tuple[Place, ...]
+    to: Event | None
+    """What the same actor did next: how far the step went."""
+    text: str = ""
+    """The name of a callback."""
+
+
+class Pair(NamedTuple):
+    """Two steps in the order in which the run fails."""
+
+    first: Step
+    second: Step
+    swapped: Tape
+    """The tape on which they come the other way round: it was run, and held."""
+    by_time: bool = False
+    """Not a hold was changed for that: something took a little less long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What decides whether the run fails, as far as a nearest run that holds was found."""
+
+    pair: Pair | None
+    values: tuple[str, str] | None = None
+    """Instead of a pair: a value that fails, and the next smaller one, on which the run holds."""
+    runs: int = 0
+
+
+def what_decides(watch: Watch, failing: Run, wanted: Signature) -> Decision:
+    """Look for the critical pair of a failing run that was made with `detail=True`."""
+    judge = _Judge(watch, wanted)
+    tape = failing.tape
+    events = list(failing.trace.events)
+    pair = None
+    for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
+        pair = pair or _by_hold(judge, tape, hold, events)
+    for nearest in _nearest_in_time(tape) if pair is None else ():
+        pair = pair or _by_time(judge, tape, nearest, events)
+    values = _by_value(judge, tape, events) if pair is None else None
+    return Decision(pair, values, judge.runs)
+
+
+def departs(tape: Tape) -> bool:
+    """False for the calm run: there is nothing smaller to compare it with."""
+    return bool(len(tape.schedule) or departures(tape))
+
+
+class _Judge:
+    """Runs tapes, and says how they end."""
+
+    def __init__(self, watch: Watch, wanted: Signature) -> None:
+        self._watch = watch
+        self._wanted = wanted
+        self.runs = 0
+
+    def run(self, tape: Tape, watched: Sequence[Key] = ()) -> Run:
+        self.runs += 1
+        return self._watch(tape, Trace(detail=True, watched=watched))
+
+    def fails(self, tape: Tape) -> bool:
+        done = self.run(tape)
+        alike = done.error is not None and signature_of(done.error) == self._wanted
+        return alike and not done.broken_holds
+
+    def holds(self, tape: Tape) -> Run | None:
+        done = self.run(tape)
+        return done if done.error is None and not done.discarded else None
+
+    def stacks(self, tape: Tape, *keys: Key) -> dict[Key, list[Place]]:
+        return self.run(tape, keys).trace.stacks
+
+
+# One hold
+
+
+def _by_hold(judge: _Judge, tape: Tape, hold: Hold, events: Sequence[Event]) -> Pair | None:
+    passed = _overtakers(hold, events)
+
+    def until(number: int) -> Tape:
+        """Let it go after so many of those that overtook it."""
+        others = [each for each in tape.schedule if each.key != hold.key or isinstance(each, Slow)]
+        if number:
+            last = passed[number - 1]
+            others.append(Hold(hold.host, hold.actor, hold.step, last.actor, last.step))
+        return tape.derived(schedule=Schedule.of(others))
+
+    low, high = 0, len(passed)
+    if not high or judge.fails(until(low)) or not judge.fails(until(high)):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if judge.fails(until(middle)) else (middle, high)
+    held = [event for event in events if _key(event) == hold.key and event.kind == "resumes"]
+    swapped = until(low)
+    if judge.holds(swapped) is None:
+        return None  # it fails otherwise: no success to compare with
+    return _pair(judge, tape, events, passed[high - 1], held[0] if held else None, hold, swapped)
+
+
+def _overtakers(hold: Hold, events: Sequence[Event]) -> list[Event]:
+    """The steps between the last one of who was held and the one it was held before."""
+    passed: list[Event] = []
+    is_thread = any(e.text == THREAD and e.actor == hold.actor for e in events)
+    for event in events:
+        if event.host != hold.host or event.kind not in ("resumes", "callback"):
+            continue
+        if event.actor == hold.actor:
+            if event.step >= hold.step:
+                break
+            passed = []
+        elif (event.text == THREAD) == is_thread:
+            passed.append(event)
+    return passed
+
+
+def _pair(
+    judge: _Judge,
+    tape: Tape,
+    events: Sequence[Event],
+    first: Event,
+    second: Event | None,
+    hold: Hold,
+    swapped: Tape,
+) -> Pair:
+    stacks = judge.stacks(tape, _key(first), hold.key)
+    if second is None:  # held to the very end: only the other run shows where it would go on
+        stacks |= judge.stacks(swapped, hold.key)
+    earlier = _step(first, events, stacks)
+    if second is not None:
+        return Pair(earlier, _step(second, events, stacks), swapped)
+    stack = tuple(stacks.get(hold.key, ()))
+    return Pair(earlier, Step(hold.key, None, stack, None), swapped)
+
+
+def _step(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]]) -> Step:
+    key = _key(event)
+    later = events[next(n for n, each in enumerate(events) if each is event) + 1 :]
+    to = next(
+        (
+            each
+            for each in later
+            if (each.host, each.actor) == key[:2] and each.kind in ("resumes", "ended")
+        ),
+        None,
+    )
+    text = event.text if event.actor == CALLBACKS else ""
+    return Step(key, event.place, tuple(stacks.get(key, ())), to, text)
+
+
+def _key(event: Event) -> Key:
+    return (event.host, event.actor, event.step)
+
+
+# A moment
+
+
+def _nearest_in_time(tape: Tape) -> Iterator[Tape]:
+    """Tapes on which something takes a little less long."""
+    for slow in list(tape.schedule.slows.values())[:CHOICES_TRIED_MAX]:
+        others = [each for each in tape.schedule if each != slow]
+        shorter = replace(slow, ns=slow.ns * 15 // 16)
+        yield tape.derived(schedule=Schedule.of([*others, shorter]))
+        yield tape.derived(schedule=Schedule.of(others))
+    timed = [spot for spot in departures(tape) if spot[0].partition("/")[0] in _TIMES]
+    for name, position in timed[:CHOICES_TRIED_MAX]:
+        value = tape.choices[name][position].value
+        yield with_values(tape, {(name, position): value - 1})
+
+
+def _by_time(judge: _Judge, tape: Tape, nearest: Tape, events: Sequence[Event]) -> Pair | None:
+    done = judge.holds(nearest)
+    if done is None:
+        return None
+    found = _first_swap(events, list(done.trace.events))
+    if found is None:
+        return None
+    first, second = found
+    stacks = judge.stacks(tape, _key(first), _key(second))
+    return Pair(_step(first, events, stacks), _step(second, events, stacks), nearest, by_time=True)
+
+
+def _first_swap(failing: Sequence[Event], holding: Sequence[Event]) -> tuple[Event, Event] | None:
+    """Two steps of one host that come in this order here, and in the other one there.
+
+    The first of them; but those are better that stand in one function, as two requests do.
+    """
+    found: list[tuple[Event, Event]] = []
+    for host in dict.fromkeys(event.host for event in failing):
+        here, there = _steps_on(host, failing), _steps_on(host, holding)
+        order = {_key(event): n for n, event in enumerate(there)}
+        common = [event for event in here if _key(event) in order]
+        same = sum(
+            1
+            for _ in takewhile(
+                lambda both: _key(both[0]) == _key(both[1]), zip(common, there, strict=False)
+            )
+        )
+        window = common[same : same + SWAPS_AMONG]
+        found += [
+            (mine, other)
+            for number, mine in enumerate(window)
+            for other in window[number + 1 :]
+            if order[_key(mine)] > order[_key(other)]
+        ]
+    alike = (both for both in found if _function(both[0]) == _function(both[1]) is not None)
+    return next(alike, None) or next(iter(found), None)
+
+
+def _function(event: Event) -> tuple[str, str] | None:
+    return (event.place.file, event.place.function) if event.place is not None else None
+
+
+def _steps_on(host: str, events: Sequence[Event]) -> list[Event]:
+    """The steps of tasks and threads: callbacks are numbered through, and tell nothing apart."""
+    return [event for event in events if event.host == host and event.kind == "resumes"]
+
+
+# A value
+
+
+def _by_value(judge: _Judge, tape: Tape, events: Sequence[Event]) -> tuple[str, str] | None:
+    """The value that decides, and the next smaller one, on which the run holds."""
+    spots = [spot for spot in departures(tape) if spot[0] == WORKLOAD]
+    for name, position in reversed(spots[-CHOICES_TRIED_MAX:]):
+        value = tape.choices[name][position].value
+        done = judge.holds(with_values(tape, {(name, position): value - 1}))
+        if done is not None:
+            differing = _first_differing(_chosen(events), _chosen(done.trace.events))
+            if differing is not None:
+                return differing
+    return None
+
+
+def _chosen(events: Sequence[Event]) -> list[str]:
+    return [event.text for event in events if event.kind == "chose"]
+
+
+def _first_differing(here: list[str], there: list[str]) -> tuple[str, str] | None:
+    pairs = zip(here, there, strict=False)
+    return next(((a, b) for a, b in pairs if a != b), None)
+
+
+__all__ = ["Decision", "Pair", "Step", "departs", "what_decides"]
