@@ -5,7 +5,7 @@ one tape of choices. The same tape gives the same run; a failing one is shrunk a
 
 Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
 
-    L6  cli.py, and below it pytest_support/ (simulate, and what src/_foretold_pytest.py needs)
+    L6  cli/, and below it pytest_support/ (simulate, and what src/_foretold_pytest.py needs)
     L5  report/    what a person reads: text on a terminal, notes on exceptions
     L4  search/    how tapes are found, shrunk, confirmed and kept
     L3  spec/      what must hold, and what a workload chooses
