@@ -23,6 +23,7 @@ from foretold.kernel.pace import NEVER, Pace
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.schedulers.continued import ContinuedScheduler
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
 from foretold.trace import Event, Place, Trace
@@ -145,7 +146,10 @@ class Kernel:
                 if h.host == self.host
             }
             recorded = self.tape.origin == "recorded"
-            return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            if self.tape.continuation is None:
+                return keyed
+            return ContinuedScheduler(keyed, self.tape.continuation, self.clock, self.host)
         if self.tape.origin == "enumerated":
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretold.kernel.waiting import is_library
-from foretold.search.moments import runs_to
+from foretold.search.moments import rounded, runs_to
 from foretold.search.pair import Decision, Pair, Step
-from foretold.search.words import callback_in_words, ended_how, ordinal, short, source_line
+from foretold.search.words import (
+    callback_in_words,
+    duration,
+    ended_how,
+    ordinal,
+    short,
+    source_line,
+)
 from foretold.tape import CALLBACKS
 from foretold.trace import Place
 
@@ -21,6 +28,9 @@ def decision_text(decision: Decision) -> str:
     if decision.values is not None:
         fails, holds = decision.values
         return f"A value decides it, not an order: it fails with {fails}, and holds with {holds}."
+    if decision.times is not None:
+        took, less = map(_length, decision.times)
+        return f"Time decides it: it fails with a delay of {took}, and holds with one of {less}."
     return "No two steps were found whose swap would make it hold."
 
 
@@ -55,6 +65,12 @@ def _how_far(step: Step) -> str:
     if step.to.kind == "ended":
         return f", {ended_how(step.to.text)}"
     return "" if step.to.place == step.place else runs_to(step.to.place, step.place)
+
+
+def _length(text: str) -> str:
+    """How long something took, from what the trace noted about a slow step or a late message."""
+    _, _, times = text.partition(": ")
+    return duration(int(times.partition(" ns")[0])) if times else rounded(text)
 
 
 def _name(place: Place) -> str:

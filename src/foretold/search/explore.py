@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from foretold.arguments import check_number, check_seed, check_whole, nearest
-from foretold.errors import UsageError
+from foretold.errors import ForetoldError, UsageError
 from foretold.kernel import real
 from foretold.kernel.session import session
 from foretold.search.failure import Failure, Outcome
@@ -18,7 +18,7 @@ from foretold.search.isolation import Brief, runner_for
 from foretold.search.portfolio import Plan, plan_of, plans_for
 from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.workout import Workshop
-from foretold.tape import Tape
+from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute, tape_given
 from foretold.world.settings import Settings
@@ -95,6 +95,29 @@ def replay(main: Main, tape: Tape | str | os.PathLike[str]) -> Run:
     return done
 
 
+def resume(
+    main: Main,
+    tape: str | os.PathLike[str],
+    *,
+    confirm: bool = True,
+    isolation: str | None = None,
+    wall_s_max: float | None = None,
+    replayer: Replayer | None = None,
+    on_stage: Callable[[str], object] | None = None,
+) -> Failure | None:
+    """Go on shrinking from the best tape that a search saved before it was interrupted.
+
+    The file is written anew with what is found; None if the run holds now.
+    """
+    path, file = Path(tape), load(tape)
+    workshop = Workshop(bind_main(main), runner_for(bind_main(main), isolation), wall_s_max)
+    workshop.target = file.target
+    workshop.replayer = replayer or (replayer_for(main) if confirm else None)
+    workshop.on_stage = on_stage or workshop.on_stage
+    with session():
+        return workshop.go_on(file, path)
+
+
 class Search:
     """One search with its settings."""
 
@@ -169,8 +192,13 @@ class Search:
             self._idle_plans.update(self.plans)
 
     def _work_out(self, plan: Plan, done: Brief, seed: int, run: int) -> Failure:
+        wanted = done.signature
+        assert wanted is not None, "only failing runs are worked out"
         tape = Tape.seeded(seed, self._by_plan[plan][1])
-        return self._workshop(run).work_out(tape, done, seed=seed, run=run)
+        error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
+        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        self._workshop(run).work_out(found)
+        return found
 
     def _workshop(self, run: int) -> Workshop:
         return Workshop(

@@ -130,7 +130,7 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         if event.kind == "resumes":
             yield notes.step(event, following[number])
         elif event.kind in _SAID:
-            text = _SAID[event.kind].format(_rounded(event.text))
+            text = _SAID[event.kind].format(rounded(event.text))
             yield Moment(event.time_ns, who_of(event), event.place, text)
         elif event.kind == "fault":
             yield Moment(event.time_ns, None, None, f"fault: {event.text}")
@@ -141,7 +141,7 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         before = event
 
 
-def _rounded(text: str) -> str:
+def rounded(text: str) -> str:
     """`took 6.69171 ms` has more digits than anybody wants to read."""
     found = re.fullmatch(r"took ([\d.e+-]+) ms", text)
     return text if found is None else duration(round(float(found[1]) * 1e6))

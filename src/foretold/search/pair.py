@@ -11,7 +11,7 @@ Nothing is concluded: every tape that is spoken of was run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from foretold.search.signature import Signature, signature_of
 from foretold.tape import CALLBACKS, WORKLOAD, Hold, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
 from foretold.tape.shrink.edit import departures, with_values
-from foretold.trace import THREAD, Event, Place, Trace
+from foretold.trace import LATE, THREAD, Event, Place, Trace
 from foretold.world.run import Run
 
 HOLDS_TRIED_MAX = 4
@@ -63,6 +63,8 @@ class Decision:
     pair: Pair | None
     values: tuple[str, str] | None = None
     """Instead of a pair: a value that fails, and the next smaller one, on which the run holds."""
+    times: tuple[str, str] | None = None
+    """The same for a delay."""
     runs: int = 0
 
 
@@ -74,10 +76,15 @@ def what_decides(watch: Watch, failing: Run, wanted: Signature) -> Decision:
     pair = None
     for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
         pair = pair or _by_hold(judge, tape, hold, events)
+    times = None
     for nearest in _nearest_in_time(tape) if pair is None else ():
-        pair = pair or _by_time(judge, tape, nearest, events)
-    values = _by_value(judge, tape, events) if pair is None else None
-    return Decision(pair, values, judge.runs)
+        done = judge.holds(nearest)
+        if done is not None:
+            pair = _by_time(judge, done, events, tape)
+            times = _first_differing(_lengths(events), _lengths(done.trace.events))
+            break
+    values = _by_value(judge, tape, events) if pair is None and times is None else None
+    return Decision(pair, values, times if pair is None else None, judge.runs)
 
 
 def departs(tape: Tape) -> bool:
@@ -207,16 +214,15 @@ def _nearest_in_time(tape: Tape) -> Iterator[Tape]:
         yield with_values(tape, {(name, position): value - 1})
 
 
-def _by_time(judge: _Judge, tape: Tape, nearest: Tape, events: Sequence[Event]) -> Pair | None:
-    done = judge.holds(nearest)
-    if done is None:
-        return None
+def _by_time(judge: _Judge, done: Run, events: Sequence[Event], tape: Tape) -> Pair | None:
     found = _first_swap(events, list(done.trace.events))
     if found is None:
         return None
     first, second = found
     stacks = judge.stacks(tape, _key(first), _key(second))
-    return Pair(_step(first, events, stacks), _step(second, events, stacks), nearest, by_time=True)
+    return Pair(
+        _step(first, events, stacks), _step(second, events, stacks), done.tape, by_time=True
+    )
 
 
 def _first_swap(failing: Sequence[Event], holding: Sequence[Event]) -> tuple[Event, Event] | None:
@@ -271,7 +277,12 @@ def _by_value(judge: _Judge, tape: Tape, events: Sequence[Event]) -> tuple[str, 
     return None
 
 
-def _chosen(events: Sequence[Event]) -> list[str]:
+def _lengths(events: Iterable[Event]) -> list[str]:
+    """How long things took that the tape made long."""
+    return [event.text for event in events if event.kind in (LATE, "slow step")]
+
+
+def _chosen(events: Iterable[Event]) -> list[str]:
     return [event.text for event in events if event.kind == "chose"]
 
 

@@ -66,7 +66,7 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
 def faults_of(done: Run) -> list[str]:
     """The faults of a run that was made with `detail=True`, up to where it failed."""
     events = list(done.trace.events)
-    cut, _ = _failure_among(events, done.error)
+    cut, _ = failure_among(events, done.error)
     return [event.text for event in events[:cut] if event.kind == "fault"]
 
 
@@ -81,7 +81,7 @@ def tell(
 ) -> tuple[str, list[Delay]]:
     """The story and the delays in it; `also` are those who have to be shown besides."""
     every = _without_a_flood(list(events))
-    cut, culprit = _failure_among(every, error)
+    cut, culprit = failure_among(every, error)
     kept = every[:cut]
     delays = delays_of(schedule, every)
     begin = _first_interesting(kept, delays, schedule)
@@ -124,9 +124,7 @@ def _without_a_flood(events: list[Event]) -> list[Event]:
 # Where the story ends
 
 
-def _failure_among(
-    events: Sequence[Event], error: BaseException | None
-) -> tuple[int, Event | None]:
+def failure_among(events: Sequence[Event], error: BaseException | None) -> tuple[int, Event | None]:
     """How many events there are up to the failure, and the one that is it, if there is one."""
     for number, event in enumerate(events, 1):
         if event.kind == "failed":

@@ -43,46 +43,39 @@ class Workshop:
     replayer: Replayer | None = None
     on_stage: Callable[[str], object] = field(default=lambda stage: None)
 
-    def work_out(self, tape: Tape, done: Brief, *, seed: int, run: int) -> Failure:
-        """All that can be said about a run of `tape` that failed."""
-        wanted = done.signature
-        assert wanted is not None, "only failing runs are worked out"
-        error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
-        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
-        self._save(found)
+    def work_out(self, found: Failure) -> None:
+        """Find out all that can be said about a failure, of which the tape is known."""
+        self.save(found)
         self.on_stage("shrinking")
-        recorded = self._again(tape, recording=True)
-        if recorded.signature == wanted and recorded.recorded is not None:
-            self._make_smaller(found, recorded.recorded)
+        tape: Tape | None = found.tape
+        if not found.tape.scheduled_by_key:
+            recorded = self._again(found.tape, recording=True)
+            tape = recorded.recorded if recorded.signature == found.signature else None
+        if tape is not None:
+            self._make_smaller(found, tape)
             self._try_stock(found)
-        return self._finished(found)
+        self._tell(found)
+        self.save(found)
+        if self.replayer is not None:
+            self.on_stage("confirming")
+            confirm(found, self.main, self.replayer)
 
     def go_on(self, file: TapeFile, path: Path | None = None) -> Failure | None:
         """Go on with a tape that was saved while it was being shrunk; None if it holds now."""
         done = self._again(file.tape)
         if done.signature is None:
             return None
-        if file.tape.origin == "seeded":
-            return self.work_out(file.tape, done, seed=file.tape.seed, run=0)
         error = done.error or ForetoldError(f"{done.signature.kind} at {done.signature.place}")
         found = Failure(error, file.tape, done.signature, 0, file.tape.seed)
         found.target, found.digest, found.saved_as = self.target, done.digest, path
-        self.on_stage("shrinking")
-        self._make_smaller(found, file.tape)
-        self._try_stock(found)
-        return self._finished(found)
-
-    def _finished(self, found: Failure) -> Failure:
-        self._tell(found)
-        self._save(found)
-        if self.replayer is not None:
-            self.on_stage("confirming")
-            confirm(found, self.main, self.replayer)
+        found.unfinished = True
+        self.work_out(found)
         return found
 
     # Tapes
 
-    def _save(self, found: Failure) -> None:
+    def save(self, found: Failure) -> None:
+        """Write the tape as it is now."""
         path = found.saved_as
         if path is None and self.save_to is not None:
             name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}.tape"
@@ -114,7 +107,7 @@ class Workshop:
             found.tape, found.unfinished = best, True
             # Whose digest it is must be known; it is run again when somebody goes on with it.
             digest, found.digest = found.digest, ""
-            self._save(found)
+            self.save(found)
             found.digest, found.unfinished = digest, False
 
         shrinking = Shrinking(
