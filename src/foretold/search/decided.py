@@ -31,6 +31,8 @@ def decision_text(decision: Decision) -> str:
     if decision.times is not None:
         took, less = map(_length, decision.times)
         return f"Time decides it: it fails with a delay of {took}, and holds with one of {less}."
+    if decision.needs_faults:
+        return "The faults decide it: without them it holds (that was run as well)."
     return "No two steps were found whose swap would make it hold."
 
 

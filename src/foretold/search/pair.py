@@ -27,7 +27,8 @@ HOLDS_TRIED_MAX = 4
 CHOICES_TRIED_MAX = 6
 SWAPS_AMONG = 100
 """So many steps from the first difference on are looked at."""
-_TIMES = ("fault", "net", "pace")
+_TIMES = ("net", "pace")
+_FAULTS = "fault"
 
 Watch = Callable[[Tape, Trace], Run]
 """Runs a tape with a trace."""
@@ -65,6 +66,8 @@ class Decision:
     """Instead of a pair: a value that fails, and the next smaller one, on which the run holds."""
     times: tuple[str, str] | None = None
     """The same for a delay."""
+    needs_faults: bool = False
+    """Without faults the run holds."""
     runs: int = 0
 
 
@@ -83,8 +86,10 @@ def what_decides(watch: Watch, failing: Run, wanted: Signature) -> Decision:
             pair = _by_time(judge, done, events, tape)
             times = _first_differing(_lengths(events), _lengths(done.trace.events))
             break
-    values = _by_value(judge, tape, events) if pair is None and times is None else None
-    return Decision(pair, values, times if pair is None else None, judge.runs)
+    if pair is not None:
+        return Decision(pair, runs=judge.runs)
+    values = _by_value(judge, tape, events) if times is None else None
+    return Decision(None, values, times, _needs_faults(judge, tape), judge.runs)
 
 
 def departs(tape: Tape) -> bool:
@@ -259,6 +264,14 @@ def _function(event: Event) -> tuple[str, str] | None:
 def _steps_on(host: str, events: Sequence[Event]) -> list[Event]:
     """The steps of tasks and threads: callbacks are numbered through, and tell nothing apart."""
     return [event for event in events if event.host == host and event.kind == "resumes"]
+
+
+# A fault
+
+
+def _needs_faults(judge: _Judge, tape: Tape) -> bool:
+    drawn = [spot for spot in departures(tape) if spot[0].partition("/")[0] == _FAULTS]
+    return bool(drawn) and judge.holds(with_values(tape, dict.fromkeys(drawn, 0))) is not None
 
 
 # A value

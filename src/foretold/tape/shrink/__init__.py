@@ -16,7 +16,7 @@ from foretold.tape.shrink.calm import calm_choices
 from foretold.tape.shrink.choices import lower_choices
 from foretold.tape.shrink.configuration import narrow_settings
 from foretold.tape.shrink.cut import cut_blocks
-from foretold.tape.shrink.edit import fingerprint
+from foretold.tape.shrink.edit import fingerprint, streams_of
 from foretold.tape.shrink.holds import (
     drop_holds,
     one_long_hold,
@@ -47,6 +47,8 @@ PASSES: tuple[Pass, ...] = (
     shorten_slows,
 )
 
+VALUE_PASSES: tuple[Pass, ...] = (lower_choices, lower_equal, add_up)
+
 
 class BudgetSpent(Exception):
     """Raised by `still_fails` when no further run is allowed."""
@@ -66,13 +68,17 @@ def shrink(tape: Tape, still_fails: StillFails) -> Tape:
             best = candidate
         return known[key]
 
+    passes = PASSES
     try:
         while True:
             before = weight(best)
-            for shrink_pass in PASSES:
+            for shrink_pass in passes:
                 best = shrink_pass(best, asked)
-            if weight(best) >= before:
+            after = weight(best)
+            if after >= before:
                 return until_someone_ended(best, asked)
+            # Where only values got smaller, there is nothing new to leave out.
+            passes = PASSES if after[:-1] < before[:-1] else VALUE_PASSES
     except BudgetSpent:
         return best
 
@@ -82,7 +88,7 @@ def weight(tape: Tape) -> tuple[int, int, int, int, int]:
 
     A setting that widens the search counts like a choice.
     """
-    values = [choice.value for entries in tape.choices.values() for choice in entries]
+    values = [value for stream in streams_of(tape).values() for value in stream]
     chosen = sum(1 for v in values if v)
     return (len(tape.schedule), chosen, len(tape.settings), len(values), sum(values))
 

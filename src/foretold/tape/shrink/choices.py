@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from foretold.tape.shrink.edit import is_structure, value_at, with_values, without
+from foretold.tape.streams import BYTES_SEED_BOUND
 from foretold.tape.tape import Tape
+
+SEEDS_TRIED = 4
 
 Candidate = Callable[[int], Tape]
 StillFails = Callable[[Tape], bool]
@@ -40,12 +43,22 @@ def _lower_one(tape: Tape, name: str, position: int, still_fails: StillFails) ->
     if still_fails(lowered := with_values(best, {(name, position): 0})):
         return lowered
     climbs = is_structure(name)
+    if not climbs and tape.choices[name][position].bound == BYTES_SEED_BOUND:
+        return _another_seed(best, name, position, still_fails)
     best = lowest(
         best, value, lambda v: with_values(tape, {(name, position): v}), still_fails, climbs=climbs
     )
     if climbs and position + 1 < len(best.choices[name]):
         best = _lower_with_the_next(best, name, position, still_fails)
     return best
+
+
+def _another_seed(tape: Tape, name: str, position: int, still_fails: StillFails) -> Tape:
+    """A seed has no size: one of the first few may do as well, and none lies between two others."""
+    for seed in range(1, min(SEEDS_TRIED + 1, value_at(tape, (name, position)))):
+        if still_fails(other := with_values(tape, {(name, position): seed})):
+            return other
+    return tape
 
 
 def _lower_with_the_next(tape: Tape, name: str, position: int, still_fails: StillFails) -> Tape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Tape
@@ -76,16 +76,19 @@ def _put(choices: dict[str, Sequence[Choice]], name: str, entries: Sequence[Choi
 def fingerprint(tape: Tape) -> Hashable:
     """Equal for tapes that give the same run: labels and calm endings decide nothing."""
     return (
-        tuple(_values(tape)),
+        tuple(sorted(streams_of(tape).items())),
         frozenset(tape.schedule),
         frozenset((name, repr(value)) for name, value in tape.settings.items()),
     )
 
 
-def _values(tape: Tape) -> Iterator[Hashable]:
-    for name, entries in sorted(tape.choices.items()):
+def streams_of(tape: Tape) -> dict[str, tuple[int, ...]]:
+    """What is chosen, by stream, without the calm endings."""
+    found = {}
+    for name, entries in tape.choices.items():
         values = [choice.value for choice in entries]
         while values and not values[-1]:
             values.pop()
         if values:
-            yield name, tuple(values)
+            found[name] = tuple(values)
+    return found
