@@ -53,6 +53,8 @@ class Pair(NamedTuple):
     second: Step
     swapped: Tape
     """The tape on which they come the other way round: it was run, and held."""
+    failing: Tape
+    """A tape that fails and differs from it by those two alone, if a hold was to blame."""
     by_time: bool = False
     """Not a hold was changed for that: something took a little less long."""
 
@@ -146,7 +148,13 @@ def _by_hold(judge: _Judge, tape: Tape, hold: Hold, events: Sequence[Event]) -> 
     swapped = until(low)
     if judge.holds(swapped) is None:
         return None  # it fails otherwise: no success to compare with
-    return _pair(judge, tape, events, passed[high - 1], held[0] if held else None, hold, swapped)
+    first = passed[high - 1]
+    stacks = judge.stacks(tape, _key(first), hold.key)
+    if held:
+        second = _step(held[0], events, stacks)
+    else:  # held to the very end: only the other run shows where it would go on
+        second = Step(hold.key, None, tuple(judge.stacks(swapped, hold.key)[hold.key]), None)
+    return Pair(_step(first, events, stacks), second, swapped, until(high))
 
 
 def _overtakers(hold: Hold, events: Sequence[Event]) -> list[Event]:
@@ -163,25 +171,6 @@ def _overtakers(hold: Hold, events: Sequence[Event]) -> list[Event]:
         elif (event.text == THREAD) == is_thread:
             passed.append(event)
     return passed
-
-
-def _pair(
-    judge: _Judge,
-    tape: Tape,
-    events: Sequence[Event],
-    first: Event,
-    second: Event | None,
-    hold: Hold,
-    swapped: Tape,
-) -> Pair:
-    stacks = judge.stacks(tape, _key(first), hold.key)
-    if second is None:  # held to the very end: only the other run shows where it would go on
-        stacks |= judge.stacks(swapped, hold.key)
-    earlier = _step(first, events, stacks)
-    if second is not None:
-        return Pair(earlier, _step(second, events, stacks), swapped)
-    stack = tuple(stacks.get(hold.key, ()))
-    return Pair(earlier, Step(hold.key, None, stack, None), swapped)
 
 
 def _step(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]]) -> Step:
@@ -226,7 +215,7 @@ def _by_time(judge: _Judge, done: Run, events: Sequence[Event], tape: Tape) -> P
     first, second = found
     stacks = judge.stacks(tape, _key(first), _key(second))
     return Pair(
-        _step(first, events, stacks), _step(second, events, stacks), done.tape, by_time=True
+        _step(first, events, stacks), _step(second, events, stacks), done.tape, tape, by_time=True
     )
 
 
