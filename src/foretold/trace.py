@@ -51,6 +51,8 @@ class Event(NamedTuple):
     kind: str
     text: str
     place: Place | None
+    callers: tuple[Place, ...] = ()
+    """The lines of the user's own from which that place was reached, the nearest first."""
 
     def __str__(self) -> str:
         where = f" {self.place}" if self.place else ""

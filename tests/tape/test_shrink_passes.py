@@ -305,8 +305,7 @@ def test_one_late_message_instead_of_many() -> None:
 
 def test_what_widens_the_search_goes_if_it_is_not_needed() -> None:
     """Faults that did not matter; the limit of the test's own stays."""
-    settings = {"faults": "kill", "preempt": "lines", "steps_max": 7}
-    tape = Tape("recorded", settings=settings)
+    tape = Tape("recorded", settings={"faults": "kill", "preempt": "lines", "steps_max": 7})
     small = narrow_settings(tape, lambda t: "preempt" in t.settings)
     assert small.settings == {"preempt": "lines", "steps_max": 7}
 

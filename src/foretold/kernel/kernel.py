@@ -258,7 +258,11 @@ class Kernel:
         if self.trace.detail:
             self.keep("stalled", f"blocked its host for {ns / NS:g} s (time.sleep)", None)
 
-    def keep(self, kind: str, text: str, place: Place | None) -> None:
+    def keep(
+        self, kind: str, text: str, place: Place | None, callers: tuple[Place, ...] = ()
+    ) -> None:
         """Keep an event for the story."""
-        actor = self.current
-        self.trace.keep(Event(self.clock.ns, self.host, actor.name, actor.steps, kind, text, place))
+        actor, now_ns = self.current, self.clock.ns
+        self.trace.keep(
+            Event(now_ns, self.host, actor.name, actor.steps, kind, text, place, callers)
+        )

@@ -23,6 +23,7 @@ def header_text(file: TapeFile, name: str) -> str:
         ("failure", failure_in_words(file.failure) if file.failure else "(none noted)"),
         ("seed", f"{file.tape.seed}, {settings_in_words(file.tape)}"),
         ("departs by", departures(file.tape)),
+        *([("shrinking", f"not finished: foretold shrink {name} goes on")] * file.unfinished),
         ("recorded", f"by foretold {file.foretold}, {file.implementation} {file.python}, "
          f"{file.platform}"),
     ]  # fmt: skip

@@ -30,7 +30,8 @@ def decision_text(decision: Decision) -> str:
         return f"A value decides it, not an order: it fails with {fails}, and holds with {holds}."
     if decision.times is not None:
         took, less = map(_length, decision.times)
-        return f"Time decides it: it fails with a delay of {took}, and holds with one of {less}."
+        less = f"one of {less}" if less != took else "a little less"
+        return f"Time decides it: it fails with a delay of {took}, and holds with {less}."
     if decision.needs_faults:
         return "The faults decide it: without them it holds (that was run as well)."
     return "No two steps were found whose swap would make it hold."
@@ -63,10 +64,11 @@ def _step_lines(number: int, step: Step, *, several: bool) -> Iterator[str]:
 
 def _how_far(step: Step) -> str:
     if step.to is None:
-        return ""
+        return ", and never again" if step.is_last else ""
     if step.to.kind == "ended":
         return f", {ended_how(step.to.text)}"
-    return "" if step.to.place == step.place else runs_to(step.to.place, step.place)
+    far = "" if step.to.place == step.place else runs_to(step.to.place, step.place)
+    return far or ", is back at this line"
 
 
 def _length(text: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
 
+from foretold.search.places import with_telling_places
 from foretold.search.signature import Signature, signature_of
 from foretold.tape import CALLBACKS, WORKLOAD, Hold, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
@@ -44,6 +45,8 @@ class Step(NamedTuple):
     """What the same actor did next: how far the step went."""
     text: str = ""
     """The name of a callback."""
+    is_last: bool = False
+    """It waits for ever after this step: a deadlock."""
 
 
 class Pair(NamedTuple):
@@ -77,7 +80,7 @@ def what_decides(watch: Watch, failing: Run, wanted: Signature) -> Decision:
     """Look for the critical pair of a failing run that was made with `detail=True`."""
     judge = _Judge(watch, wanted)
     tape = failing.tape
-    events = list(failing.trace.events)
+    events = with_telling_places(list(failing.trace.events))
     pair = None
     for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
         pair = pair or _by_hold(judge, tape, hold, events)
@@ -153,7 +156,9 @@ def _by_hold(judge: _Judge, tape: Tape, hold: Hold, events: Sequence[Event]) -> 
     if held:
         second = _step(held[0], events, stacks)
     else:  # held to the very end: only the other run shows where it would go on
-        second = Step(hold.key, None, tuple(judge.stacks(swapped, hold.key)[hold.key]), None)
+        second = Step(
+            hold.key, None, tuple(judge.stacks(swapped, hold.key).get(hold.key, ())), None
+        )
     return Pair(_step(first, events, stacks), second, swapped, until(high))
 
 
@@ -185,7 +190,8 @@ def _step(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]])
         None,
     )
     text = event.text if event.actor == CALLBACKS else ""
-    return Step(key, event.place, tuple(stacks.get(key, ())), to, text)
+    is_last = to is None and event.actor != CALLBACKS
+    return Step(key, event.place, tuple(stacks.get(key, ())), to, text, is_last)
 
 
 def _key(event: Event) -> Key:

@@ -20,6 +20,7 @@ from foretold.search.decided import decision_text
 from foretold.search.failure import Delay
 from foretold.search.moments import Ending, Moment, Who, lines_of, moments_of, who_of
 from foretold.search.pair import Decision
+from foretold.search.places import with_telling_places
 from foretold.search.signature import place_of
 from foretold.search.words import (
     callback_in_words,
@@ -80,7 +81,7 @@ def tell(
     also: Collection[Who] = (),
 ) -> tuple[str, list[Delay]]:
     """The story and the delays in it; `also` are those who have to be shown besides."""
-    every = _without_a_flood(list(events))
+    every = with_telling_places(_without_a_flood(list(events)))
     cut, culprit = failure_among(every, error)
     kept = every[:cut]
     delays = delays_of(schedule, every)

@@ -76,6 +76,11 @@ def source_line(place: Place | None) -> str:
     if place is None:
         return ""
     text = linecache.getline(place.file, place.line).strip()
+    if text.startswith("@"):  # where a decorated function begins, for Python
+        line = place.line
+        while text.startswith("@"):
+            line += 1
+            text = linecache.getline(place.file, line).strip()
     return text if len(text) <= SOURCE_CHARS_MAX else f"{text[: SOURCE_CHARS_MAX - 1].rstrip()}…"
 
 

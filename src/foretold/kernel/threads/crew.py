@@ -32,7 +32,7 @@ from foretold.kernel.threads.strand import (
     RUNNING,
     Strand,
 )
-from foretold.kernel.waiting import deadlock_of, users_place
+from foretold.kernel.waiting import deadlock_of, users_callers, users_place
 from foretold.trace import THREAD, Event, encode
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ class Crew:
     def _keep_step(self, strand: Strand) -> None:
         actor, trace, host = strand.actor, self.kernel.trace, self.kernel.host
         stack = frames_of(strand)
-        place = users_place(stack)
-        trace.keep(Event(self.clock.ns, host, actor.name, actor.steps, "resumes", THREAD, place))
+        place, callers, now_ns = users_place(stack), users_callers(stack), self.clock.ns
+        trace.keep(Event(now_ns, host, actor.name, actor.steps, "resumes", THREAD, place, callers))
         if (host, actor.name, actor.steps) in trace.watched:
             trace.stacks[host, actor.name, actor.steps] = stack
 

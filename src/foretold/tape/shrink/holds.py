@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import combinations
 
-from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Schedule
+from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Key, Schedule
 from foretold.tape.shrink.minimise import smallest_sublist
 from foretold.tape.tape import Tape
 
@@ -133,6 +134,23 @@ def until_someone_ended(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape
             if still_fails(candidate):
                 tape = candidate
                 break
+        else:
+            tape = _shorter(tape, key, still_fails)
+    return tape
+
+
+def _shorter(tape: Tape, key: Key, still_fails: Callable[[Tape], bool]) -> Tape:
+    """Until an earlier step of the same one, if nobody's end will do."""
+    hold = tape.schedule.holds[key]
+    low, high = 1, hold.until_step
+    while low < high:
+        middle = (low + high) // 2
+        holds = {**tape.schedule.holds, key: replace(hold, until_step=middle)}
+        candidate = tape.derived(schedule=Schedule(holds, tape.schedule.slows))
+        if still_fails(candidate):
+            tape, high = candidate, middle
+        else:
+            low = middle + 1
     return tape
 
 
