@@ -145,6 +145,25 @@ def test_a_swap_that_was_not_seen_to_hold_is_not_told(monkeypatch: pytest.Monkey
     assert failure.story.endswith("No two steps were found whose swap would make it hold.")
 
 
+def test_no_longer_than_it_may_take() -> None:
+    """A program whose runs take seconds: it is told without a pair rather than late."""
+    main = functools.partial(lost_update, 4)
+    failure = found(main, runs=3_000, order="any")
+    done = again(main, failure.tape, detail=True)
+
+    def watch(tape: foretold.Tape, trace: Trace) -> Any:
+        raise AssertionError("no time is left for a run")
+
+    assert pairs.what_decides(watch, done, failure.signature, s_max=-1) is None
+
+
+def test_runs_that_were_to_start_afresh_are_not_mixed() -> None:
+    """With isolation="fork" nothing is run here again and again: no pair is looked for."""
+    failure = found(functools.partial(lost_update, 2), runs=500, order="any", isolation="fork")
+    assert failure.decision is None
+    assert failure.story
+
+
 def test_an_order_a_fault_and_a_value_have_a_pair_too() -> None:
     """With a fault and a value besides, the order is still what two steps decide."""
     failure = found(three_causes, runs=3_000, seed=100, faults=foretold.faults.network)

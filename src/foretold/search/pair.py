@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
 
+from foretold.kernel import real
 from foretold.search.places import with_telling_places
 from foretold.search.signature import Signature, signature_of
 from foretold.tape import CALLBACKS, WORKLOAD, Hold, Schedule, Slow, Tape
@@ -24,6 +25,7 @@ from foretold.tape.shrink.edit import departures, with_values
 from foretold.trace import LATE, THREAD, Event, Place, Trace
 from foretold.world.run import Run
 
+S_MAX = 10.0
 HOLDS_TRIED_MAX = 4
 CHOICES_TRIED_MAX = 6
 SWAPS_AMONG = 100
@@ -76,9 +78,20 @@ class Decision:
     runs: int = 0
 
 
-def what_decides(watch: Watch, failing: Run, wanted: Signature) -> Decision:
-    """Look for the critical pair of a failing run that was made with `detail=True`."""
-    judge = _Judge(watch, wanted)
+def what_decides(
+    watch: Watch, failing: Run, wanted: Signature, *, s_max: float = S_MAX
+) -> Decision | None:
+    """Look for the critical pair of a failing run that was made with `detail=True`.
+
+    None if that takes longer than it may.
+    """
+    try:
+        return _decision(_Judge(watch, wanted, s_max), failing)
+    except _TooLong:
+        return None
+
+
+def _decision(judge: _Judge, failing: Run) -> Decision:
     tape = failing.tape
     events = with_telling_places(list(failing.trace.events))
     pair = None
@@ -102,15 +115,22 @@ def departs(tape: Tape) -> bool:
     return bool(len(tape.schedule) or departures(tape))
 
 
+class _TooLong(Exception):
+    """No further run is allowed."""
+
+
 class _Judge:
     """Runs tapes, and says how they end."""
 
-    def __init__(self, watch: Watch, wanted: Signature) -> None:
+    def __init__(self, watch: Watch, wanted: Signature, s_max: float) -> None:
         self._watch = watch
         self._wanted = wanted
+        self._s_end = real.monotonic() + s_max
         self.runs = 0
 
     def run(self, tape: Tape, watched: Sequence[Key] = ()) -> Run:
+        if real.monotonic() > self._s_end:
+            raise _TooLong
         self.runs += 1
         return self._watch(tape, Trace(detail=True, watched=watched))
 

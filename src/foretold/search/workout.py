@@ -14,7 +14,7 @@ from typing import Any
 from foretold.errors import ForetoldError, TapeError
 from foretold.search import stock
 from foretold.search.failure import Failure
-from foretold.search.isolation import Brief, Runner
+from foretold.search.isolation import Brief, Forked, Runner
 from foretold.search.pair import departs, what_decides
 from foretold.search.replayers import Replayer
 from foretold.search.shrinking import Shrinking
@@ -154,7 +154,9 @@ class Workshop:
             return
         found.exception = done.error
         found.digest = done.digest
-        if self.shrinks and not found.unfinished and departs(found.tape):
+        # Many runs in this process: not where each run was to start afresh.
+        afresh = isinstance(self.runner, Forked)
+        if self.shrinks and not found.unfinished and not afresh and departs(found.tape):
             found.decision = what_decides(self._watch, done, found.signature)
         found.story, found.delays = tell_run(done, found.decision)
         found.faults = faults_of(done)
