@@ -129,11 +129,49 @@ async def always_wrong() -> None:
     raise LookupError
 
 
-def test_of_the_calm_run_nothing_is_said() -> None:
-    """There is nothing smaller to compare it with."""
+def test_what_fails_in_any_order_is_called_that() -> None:
+    """The calm run fails. Orders that might help were tried, and their number is told."""
     failure = found(always_wrong, runs=10)
+    assert failure.decision is not None
+    assert failure.decision.pair is None
+    assert failure.story.endswith("In none of 4 other orders that were tried does it hold.")
+
+
+async def overdrawn() -> None:
+    """Stock order is the one that fails: both read before one of them writes."""
+    account = {"balance": 100}
+
+    async def withdraw(amount: int) -> None:
+        left = account["balance"]
+        await asyncio.sleep(0)
+        account["balance"] = left - amount
+
+    await asyncio.gather(withdraw(5), withdraw(7))
+    assert account["balance"] == 88
+
+
+def test_a_calm_run_that_fails_has_a_pair_as_well() -> None:
+    """Somebody need only have waited for another: for its first step, and no longer."""
+    failure = found(overdrawn, runs=10)
+    assert not failure.delays
+    pair = pair_of(failure)
+    assert {pair.first.key[1], pair.second.key[1]} == {"withdraw", "withdraw-2"}
+    assert again(overdrawn, pair.failing).error is not None
+    assert again(overdrawn, pair.swapped).error is None
+    first, second = order_of(overdrawn, pair.swapped, pair)
+    assert second < first
+
+
+async def alone() -> None:
+    """One task, and nobody besides."""
+    raise LookupError
+
+
+def test_of_who_is_alone_nothing_is_said() -> None:
+    """There is no order at all."""
+    failure = found(alone, runs=10)
     assert failure.decision is None
-    assert "decide" not in failure.story
+    assert failure.story.endswith("fails: LookupError")
 
 
 def test_a_swap_that_was_not_seen_to_hold_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from foretold.report.tapes import changed_text, story_text, verdict_text
 from foretold.report.text import exception_text, failure_note
 from foretold.search.explain import CONTINUATIONS, explain
 from foretold.search.explore import resume
-from foretold.search.pair import departs, what_decides
+from foretold.search.pair import what_decides
 from foretold.search.replayers import FreshReplayer
 from foretold.search.signature import signature_of
 from foretold.tape import TapeFile
@@ -62,7 +62,7 @@ def _explained(file: TapeFile, continuations: int) -> str:
     main, tape = bind_main(load_target(file.target)[0]), file.tape
     settings = Settings.from_tape(tape.settings)
     decision = None
-    if tape.scheduled_by_key and departs(tape):
+    if tape.scheduled_by_key:
         decision = what_decides(
             lambda other, trace: execute(main, other, settings, trace=trace),
             done,

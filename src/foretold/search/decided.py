@@ -34,6 +34,8 @@ def decision_text(decision: Decision) -> str:
         return f"Time decides it: it fails with a delay of {took}, and holds with {less}."
     if decision.needs_faults:
         return "The faults decide it: without them it holds (that was run as well)."
+    if decision.orders_tried:
+        return f"In none of {decision.orders_tried} other orders that were tried does it hold."
     return "No two steps were found whose swap would make it hold."
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from foretold.kernel import real
 from foretold.search.places import with_telling_places
 from foretold.search.signature import Signature, signature_of
-from foretold.tape import CALLBACKS, WORKLOAD, Hold, Schedule, Slow, Tape
+from foretold.tape import CALLBACKS, ENDED, WORKLOAD, Hold, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
 from foretold.tape.shrink.edit import departures, with_values
 from foretold.trace import LATE, THREAD, Event, Place, Trace
@@ -28,6 +28,8 @@ from foretold.world.run import Run
 S_MAX = 10.0
 HOLDS_TRIED_MAX = 4
 CHOICES_TRIED_MAX = 6
+ORDERS_TRIED_MAX = 40
+STEPS_TRIED_MAX = 3
 SWAPS_AMONG = 100
 """So many steps from the first difference on are looked at."""
 _TIMES = ("net", "pace")
@@ -75,6 +77,8 @@ class Decision:
     """The same for a delay."""
     needs_faults: bool = False
     """Without faults the run holds."""
+    orders_tried: int = 0
+    """The calm run fails: in so many other orders it was tried, and failed as well."""
     runs: int = 0
 
 
@@ -83,7 +87,7 @@ def what_decides(
 ) -> Decision | None:
     """Look for the critical pair of a failing run that was made with `detail=True`.
 
-    None if that takes longer than it may.
+    None if that takes longer than it may, or if there is nothing to say.
     """
     try:
         return _decision(_Judge(watch, wanted, s_max), failing)
@@ -91,8 +95,13 @@ def what_decides(
         return None
 
 
-def _decision(judge: _Judge, failing: Run) -> Decision:
+def _decision(judge: _Judge, failing: Run) -> Decision | None:
     tape = failing.tape
+    if not departs(tape):
+        pair = _by_new_hold(judge, tape)
+        if pair is None and judge.runs <= 1:
+            return None  # nobody to change places with
+        return Decision(pair, runs=judge.runs, orders_tried=0 if pair else judge.runs - 1)
     events = with_telling_places(list(failing.trace.events))
     pair = None
     for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
@@ -107,11 +116,12 @@ def _decision(judge: _Judge, failing: Run) -> Decision:
     if pair is not None:
         return Decision(pair, runs=judge.runs)
     values = _by_value(judge, tape, events) if times is None else None
-    return Decision(None, values, times, _needs_faults(judge, tape), judge.runs)
+    needs_faults = _needs_faults(judge, tape)
+    return Decision(None, values, times, needs_faults, runs=judge.runs)
 
 
 def departs(tape: Tape) -> bool:
-    """False for the calm run: there is nothing smaller to compare it with."""
+    """False for the calm run."""
     return bool(len(tape.schedule) or departures(tape))
 
 
@@ -216,6 +226,63 @@ def _step(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]])
 
 def _key(event: Event) -> Key:
     return (event.host, event.actor, event.step)
+
+
+# A hold that helps
+
+
+def _by_new_hold(judge: _Judge, tape: Tape) -> Pair | None:
+    """The calm run fails: is there somebody who need only wait for another?"""
+    calm = tape.derived(settings={**tape.settings, "order": "any", "strategy": "fifo"})
+    failing = judge.run(calm)
+    if failing.error is None:
+        return None
+    events = with_telling_places(list(failing.trace.events))
+    for hold in list(_helpful_holds(events))[:ORDERS_TRIED_MAX]:
+        done = judge.holds(calm.derived(schedule=Schedule.of([hold])))
+        if done is not None and not done.broken_holds:
+            return _narrowed(judge, calm, hold, events, list(done.trace.events))
+    return None
+
+
+def _helpful_holds(events: Sequence[Event]) -> Iterator[Hold]:
+    """Most of all: who comes second does not start until who came first has ended."""
+    steps: dict[tuple[str, str], int] = {}
+    for event in events:
+        if event.kind == "resumes":
+            steps[event.host, event.actor] = event.step
+    actors = list(steps)[1:]  # the first one is main
+    for step in range(1, STEPS_TRIED_MAX + 1):
+        for host, late in actors:
+            for there, first in actors:
+                if host == there and late != first and step <= steps[host, late]:
+                    yield Hold(host, late, step, first, ENDED)
+
+
+def _narrowed(
+    judge: _Judge, calm: Tape, hold: Hold, fails: Sequence[Event], holds: Sequence[Event]
+) -> Pair | None:
+    """How far it has to wait: until one step of those which it lets pass."""
+    passed = _overtakers(hold, holds)
+
+    def until(number: int) -> Tape:
+        last = passed[number - 1]
+        waits = Hold(hold.host, hold.actor, hold.step, last.actor, last.step)
+        return calm.derived(schedule=Schedule.of([waits] * bool(number)))
+
+    low, high = 0, len(passed)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if judge.fails(until(middle)) else (low, middle)
+    if not high or judge.holds(until(high)) is None or not judge.fails(until(low)):
+        return None
+    both = hold.key, _key(passed[high - 1])
+    stacks = judge.stacks(calm, *both)
+    at = {_key(event): event for event in fails if event.kind in ("resumes", "callback")}
+    if any(key not in at for key in both):
+        return None
+    early, late = (_step(at[key], fails, stacks) for key in both)
+    return Pair(early, late, until(high), until(low))
 
 
 # A moment

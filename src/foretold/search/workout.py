@@ -15,7 +15,7 @@ from foretold.errors import ForetoldError, TapeError
 from foretold.search import stock
 from foretold.search.failure import Failure
 from foretold.search.isolation import Brief, Forked, Runner
-from foretold.search.pair import departs, what_decides
+from foretold.search.pair import what_decides
 from foretold.search.replayers import Replayer
 from foretold.search.shrinking import Shrinking
 from foretold.search.signature import signature_of
@@ -156,7 +156,7 @@ class Workshop:
         found.digest = done.digest
         # Many runs in this process: not where each run was to start afresh.
         afresh = isinstance(self.runner, Forked)
-        if self.shrinks and not found.unfinished and not afresh and departs(found.tape):
+        if self.shrinks and not found.unfinished and not afresh:
             found.decision = what_decides(self._watch, done, found.signature)
         found.story, found.delays = tell_run(done, found.decision)
         found.faults = faults_of(done)
