@@ -96,7 +96,7 @@ def test_a_search_that_was_killed_is_finished(pytester: pytest.Pytester):
 
 
 def test_shrinking_that_was_interrupted_goes_on(pytester: pytest.Pytester):
-    """A tape that says that it may not be the smallest: it is shrunk from there, and saved again."""
+    """A tape that says it may not be the smallest: it is shrunk from there, and saved again."""
     pytester.makepyfile(test_bank=RARE.replace("!= 777", "< 500"))
     tape = Tape("derived", choices={"workload": [Choice(888, 1_000, "number")]})
     file = TapeFile(tape, target="test_bank.py::test_rare", unfinished=True)
