@@ -17,21 +17,21 @@ from foretold.search.words import (
 )
 from foretold.tape import CALLBACKS
 from foretold.trace import Place
+from foretold.world.world import DEFAULT_HOST
 
 FRAMES_MAX = 6
 
 
 def decision_text(decision: Decision) -> str:
     """The critical pair with both stacks; or that there is none, and what is to blame instead."""
+    if decision.times is not None:
+        return "\n".join(_time_lines(decision))
     if decision.pair is not None:
-        return "\n".join(_pair_lines(decision.pair))
+        head = "These two steps decide it. In this order it fails; the other way round it holds"
+        return "\n".join([f"{head} (that was run as well):", *_pair_lines(decision.pair)])
     if decision.values is not None:
         fails, holds = decision.values
         return f"A value decides it, not an order: it fails with {fails}, and holds with {holds}."
-    if decision.times is not None:
-        took, less = map(_length, decision.times)
-        less = f"one of {less}" if less != took else "a little less"
-        return f"Time decides it: it fails with a delay of {took}, and holds with {less}."
     if decision.needs_faults:
         return "The faults decide it: without them it holds (that was run as well)."
     if decision.orders_tried:
@@ -39,23 +39,29 @@ def decision_text(decision: Decision) -> str:
     return "No two steps were found whose swap would make it hold."
 
 
+def _time_lines(decision: Decision) -> Iterator[str]:
+    assert decision.times is not None, "asked for where time decides"
+    took, less = map(_length, decision.times)
+    less = f"one of {less}" if less != took else "a little less"
+    said = f"Time decides it: it fails with a delay of {took}, and holds with {less}"
+    if decision.pair is None:
+        yield f"{said}."
+    else:
+        yield f"{said}, where these two come the other way round (that was run as well):"
+        yield from _pair_lines(decision.pair)
+
+
 def _pair_lines(pair: Pair) -> Iterator[str]:
-    swapped = "with a little less delay they come the other way round, and it holds"
-    yield (
-        "These two steps decide it. In this order it fails; "
-        f"{swapped if pair.by_time else 'the other way round it holds'} (that was run as well):"
-    )
-    several = pair.first.key[0] != pair.second.key[0]
-    yield from _step_lines(1, pair.first, several=several)
-    yield from _step_lines(2, pair.second, several=several)
+    yield from _step_lines(1, pair.first)
+    yield from _step_lines(2, pair.second)
 
 
-def _step_lines(number: int, step: Step, *, several: bool) -> Iterator[str]:
+def _step_lines(number: int, step: Step) -> Iterator[str]:
     host, actor, count = step.key
     if actor == CALLBACKS:
         yield f"  {number}. {callback_in_words(step.text, count)}"
         return
-    who = f"{host}/{actor}" if several else actor
+    who = actor if host == DEFAULT_HOST else f"{host}/{actor}"
     verb = "starts" if count == 1 else "goes on"
     yield f"  {number}. {who} ({ordinal(count)} step) {verb}{_how_far(step)}"
     places = [place for place in step.stack if not is_library(place.file)] or list(step.stack)

@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from foretold.kernel import real
+from foretold.kernel.waiting import is_library
 from foretold.search.places import with_telling_places
 from foretold.search.signature import Signature, signature_of
 from foretold.tape import CALLBACKS, ENDED, WORKLOAD, Hold, Schedule, Slow, Tape
@@ -63,7 +64,8 @@ class Pair(NamedTuple):
     failing: Tape
     """A tape that fails and differs from it by those two alone, if a hold was to blame."""
     by_time: bool = False
-    """Not a hold was changed for that: something took a little less long."""
+    """Not a hold was changed for that: something took a little less long, and these two are the
+    first that changed places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def _decision(judge: _Judge, failing: Run) -> Decision | None:
             times = _first_differing(_lengths(events), _lengths(done.trace.events))
             break
     if pair is not None:
-        return Decision(pair, runs=judge.runs)
+        return Decision(pair, times=times, runs=judge.runs)
     values = _by_value(judge, tape, events) if times is None else None
     needs_faults = _needs_faults(judge, tape)
     return Decision(None, values, times, needs_faults, runs=judge.runs)
@@ -344,8 +346,17 @@ def _function(event: Event) -> tuple[str, str] | None:
 
 
 def _steps_on(host: str, events: Sequence[Event]) -> list[Event]:
-    """The steps of tasks and threads: callbacks are numbered through, and tell nothing apart."""
-    return [event for event in events if event.host == host and event.kind == "resumes"]
+    """The steps of the user's tasks and threads. Callbacks are numbered through, and tell nothing
+    apart; and of asyncio's own tasks nobody knows what their order means."""
+    return [
+        event
+        for event in events
+        if event.host == host and event.kind == "resumes" and _is_users(event.place)
+    ]
+
+
+def _is_users(place: Place | None) -> bool:
+    return place is None or not is_library(place.file)
 
 
 # A fault
