@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import sys
 
-from foretold.cli import check, explore, replay, show
+from foretold.cli import check, explain, explore, replay, show
 from foretold.cli.group import app
 
-VERBS = (explore, replay, show, check)
+VERBS = (explore, replay, show, explain, check)
 """Importing a verb adds it to the command."""
 
 

@@ -23,6 +23,7 @@ from foretold.kernel.pace import NEVER, Pace
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.schedulers.continued import ContinuedScheduler
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
 from foretold.trace import Event, Place, Trace
@@ -145,7 +146,10 @@ class Kernel:
                 if h.host == self.host
             }
             recorded = self.tape.origin == "recorded"
-            return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            if self.tape.continuation is None:
+                return keyed
+            return ContinuedScheduler(keyed, self.tape.continuation, self.clock, self.host)
         if self.tape.origin == "enumerated":
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))
@@ -166,6 +170,12 @@ class Kernel:
     def decisions(self) -> int:
         """How many real choices there were about order."""
         return (self.scheduler.decisions if self.scheduler else 0) + self.overlaps
+
+    @property
+    def broken_holds(self) -> int:
+        """How many holds of the tape ended before what they waited for had happened."""
+        of_threads = self.crew.pool.scheduler.broken_holds if self.crew is not None else 0
+        return of_threads + (self.scheduler.broken_holds if self.scheduler else 0)
 
     def _grant_more(self) -> None:
         self.grant = self._granted = min(self._slow_at, self._housekeeping_at) - self.steps
@@ -248,7 +258,11 @@ class Kernel:
         if self.trace.detail:
             self.keep("stalled", f"blocked its host for {ns / NS:g} s (time.sleep)", None)
 
-    def keep(self, kind: str, text: str, place: Place | None) -> None:
+    def keep(
+        self, kind: str, text: str, place: Place | None, callers: tuple[Place, ...] = ()
+    ) -> None:
         """Keep an event for the story."""
-        actor = self.current
-        self.trace.keep(Event(self.clock.ns, self.host, actor.name, actor.steps, kind, text, place))
+        actor, now_ns = self.current, self.clock.ns
+        self.trace.keep(
+            Event(now_ns, self.host, actor.name, actor.steps, kind, text, place, callers)
+        )

@@ -7,6 +7,7 @@ between the two (name, seed, place to keep tapes, command to replay) comes in an
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import unittest
 from collections.abc import Callable
@@ -17,8 +18,10 @@ from typing import Any
 from foretold.errors import TapeError
 from foretold.kernel import real
 from foretold.pytest_support.simulation import Simulation
+from foretold.report.explained import explanation_text
 from foretold.report.text import failure_note
-from foretold.search.explore import Progress, explore
+from foretold.search.explain import explain
+from foretold.search.explore import Progress, explore, resume
 from foretold.search.failure import Failure, Outcome
 from foretold.search.replayers import Replayer
 from foretold.search.retry import failure_of, recorded_elsewhere
@@ -29,6 +32,9 @@ from foretold.world.settings import Settings
 from foretold.world.world import World
 
 Main = Callable[[World], Any]
+
+EXPLAIN_VARIABLE = "FORETOLD_EXPLAIN"
+"""Set by `foretold explain`: so many continuations from each point of the run that is replayed."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,12 @@ class Trial:
         self.record.replayed = str(path)
         file = load(path)
         done = self._execute(file)
-        return self._noted(failure_of(done, file, path))
+        found = failure_of(done, file, path)
+        asked = os.environ.get(EXPLAIN_VARIABLE, "")
+        if found is not None and asked.isdecimal():
+            explained = explain(self.main, file.tape, continuations=max(1, int(asked)))
+            found.story += f"\n\n{explanation_text(explained)}"
+        return self._noted(found)
 
     def main(self, world: World) -> Any:
         """The test as a function of the world alone."""
@@ -134,7 +145,23 @@ class Trial:
         if tape.origin == "seeded":  # saved, and then killed before it was shrunk: do that now
             settings = dict(self.simulation.settings, **tape.settings)
             return self._search(1, tape.seed, settings).failure
+        if file.unfinished:
+            return self._go_on(path)
         return failure_of(self._execute(file), file, path)
+
+    def _go_on(self, path: Path) -> Failure | None:
+        """It was being shrunk when somebody interrupted."""
+        settings = self.simulation.settings
+        found = resume(
+            self.main,
+            path,
+            confirm=False,
+            isolation=settings.get("isolation"),
+            wall_s_max=settings.get("wall_s_max"),
+            replayer=self.errand.replayer if settings.get("confirm", True) else None,
+        )
+        self._raise_verdict()
+        return found
 
     def _execute(self, file: TapeFile) -> Run:
         settings = Settings.from_tape(file.tape.settings)

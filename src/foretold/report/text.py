@@ -79,9 +79,19 @@ def departures(tape: Tape) -> str:
         (len(tape.schedule.slows), "late step"),
         (chosen, "chosen value"),
         (_faults_on(tape), "fault"),
+        (_late_messages(tape), "late message"),
     ]
     parts = [count(n, noun) for n, noun in counted if n]
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
+
+
+def _late_messages(tape: Tape) -> int:
+    return sum(
+        1
+        for name, entries in tape.choices.items()
+        for choice in entries
+        if name.startswith("net/") and choice.value and choice.label == "latency"
+    )
 
 
 def _faults_on(tape: Tape) -> int:

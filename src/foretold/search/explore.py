@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from foretold.arguments import check_number, check_seed, check_whole, nearest
-from foretold.errors import ForetoldError, TapeError, UsageError, WorkerDied
+from foretold.errors import ForetoldError, UsageError, WorkerDied
 from foretold.kernel import real
 from foretold.kernel.session import session
-from foretold.search import stock
 from foretold.search.batch import Maker, Seen
 from foretold.search.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
 from foretold.search.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
@@ -25,19 +24,13 @@ from foretold.search.isolation import Brief, runner_for
 from foretold.search.planner import SeedPlanner
 from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.rounds import Rounds
-from foretold.search.signature import Signature, signature_of
-from foretold.search.story import faults_of, tell_run
+from foretold.search.signature import Signature
 from foretold.search.targets import importable_name
-from foretold.search.verify import confirm
-from foretold.tape import Tape
-from foretold.tape.shrink import BudgetSpent
-from foretold.tape.shrink import shrink as shrink_tape
+from foretold.search.workout import Workshop
+from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute, tape_given
 from foretold.world.settings import Settings
-
-SHRINK_RUNS_MAX = 2_000
-SHRINK_S_MAX = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +137,29 @@ def replay(main: Main, tape: Tape | str | os.PathLike[str]) -> Run:
     if done.error is not None:
         raise done.error
     return done
+
+
+def resume(
+    main: Main,
+    tape: str | os.PathLike[str],
+    *,
+    confirm: bool = True,
+    isolation: str | None = None,
+    wall_s_max: float | None = None,
+    replayer: Replayer | None = None,
+    on_stage: Callable[[str], object] | None = None,
+) -> Failure | None:
+    """Go on shrinking from the best tape that a search saved before it was interrupted.
+
+    The file is written anew with what is found; None if the run holds now.
+    """
+    path, file = Path(tape), load(tape)
+    workshop = Workshop(bind_main(main), runner_for(bind_main(main), isolation), wall_s_max)
+    workshop.target = file.target
+    workshop.replayer = replayer or (replayer_for(main) if confirm else None)
+    workshop.on_stage = on_stage or workshop.on_stage
+    with session():
+        return workshop.go_on(file, path)
 
 
 class Search:
@@ -290,96 +306,26 @@ class Search:
         found.changes = len(lineage.changes) + bool(lineage.stored)
         found.configuration = done.configuration
         self.outcome.failures.append(found)
-        self._save(found)
+        self._workshop(run).save(found)
         return [seen]
-
-    # From the first failing run to something a person can use
 
     def _work_out(self, seen: Seen) -> None:
         wanted, run = seen.brief.signature, seen.errand.number
         found = next(each for each in self.outcome.failures if each.signature == wanted)
-        if isinstance(found.exception, WorkerDied):
-            return  # not here: it would end this process as well
-        assert wanted is not None, "only failing runs are worked out"
-        tape = found.tape
-        self._tell_progress(run, "shrinking")
-        recorded = self._again(tape, recording=True)
-        if recorded.signature == wanted and recorded.recorded is not None:
-            found.tape = self._smaller(recorded.recorded, wanted, found)
-            self._try_stock(found, wanted)
-        self._tell(found, wanted)
-        self._save(found)
-        if self.replayer is not None:
-            self._tell_progress(run, "confirming")
-            confirm(found, self.main, self.replayer)
+        if not isinstance(found.exception, WorkerDied):  # that would end this process as well
+            self._workshop(run).work_out(found)
 
-    def _save(self, found: Failure) -> None:
-        if self.save_to is not None:
-            since = f"-{found.run}" if found.changes else ""  # others come from the same seed
-            name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}{since}.tape"
-            try:
-                found.saved_as = found.save(Path(self.save_to) / name)
-            except (OSError, TapeError) as error:
-                found.doubt = f"the tape could not be saved: {error}"  # the failure is not lost
-
-    def _settings_of(self, tape: Tape) -> Settings:
-        settings = Settings.from_tape(tape.settings)
-        return settings.with_changes(wall_s_max=self.settings.wall_s_max)
-
-    def _again(self, tape: Tape, *, recording: bool = False) -> Brief:
-        return self._run_tape(tape, self._settings_of(tape), recording=recording)
-
-    def _fails_as(self, tape: Tape, wanted: Signature) -> bool:
-        return self._again(tape).signature == wanted
-
-    def _smaller(self, tape: Tape, wanted: Signature, found: Failure) -> Tape:
-        if not self._fails_as(tape, wanted):
-            return found.tape  # the recording does not replay: keep what does
-        if not self.shrinks:
-            return tape
-        deadline = real.monotonic() + SHRINK_S_MAX
-
-        def still_fails(candidate: Tape) -> bool:
-            if found.shrink_runs >= SHRINK_RUNS_MAX or real.monotonic() > deadline:
-                raise BudgetSpent
-            found.shrink_runs += 1
-            # A hold that had to be broken off is no explanation: the sentence would be untrue.
-            seen = self._again(candidate)
-            return seen.signature == wanted and not seen.broken_holds
-
-        return shrink_tape(tape, still_fails)
-
-    def _try_stock(self, found: Failure, wanted: Signature) -> None:
-        """Can stock asyncio do this? Only a run in its own order that fails is a yes."""
-        tape = found.tape
-        if tape.settings.get("order") == "asyncio":
-            found.stock_asyncio = True
-            return
-        for tried, candidate in enumerate(stock.candidates(tape, found.seed)):
-            seen = self._again(candidate)
-            if seen.signature == wanted:
-                found.stock_asyncio = True
-                recorded = self._again(candidate, recording=True).recorded
-                assert recorded is not None, "asked for"
-                found.tape = self._smaller(recorded, wanted, found)
-                return
-            found.stock_tries = tried + 1
-            if not seen.choices and not seen.discarded:
-                found.stock_tries = 0  # it makes no choice at all: its order is the only one
-                return
-
-    def _tell(self, found: Failure, wanted: Signature) -> None:
-        # In this process even with isolation="fork": the exception itself is wanted, and a parent
-        # that never ran anything is as fresh as a child.
-        done = execute(self.main, found.tape, self._settings_of(found.tape), detail=True)
-        if done.error is None or signature_of(done.error) != wanted:
-            found.reproduced = False
-            found.doubt = "the same tape, run again in the same process, did not fail like this"
-            return
-        found.exception = done.error
-        found.digest = done.digest
-        found.story, found.delays = tell_run(done)
-        found.faults = faults_of(done)
+    def _workshop(self, run: int) -> Workshop:
+        return Workshop(
+            self.main,
+            self._run_tape,
+            wall_s_max=self.settings.wall_s_max,
+            shrinks=self.shrinks,
+            save_to=self.save_to,
+            target=self.target,
+            replayer=self.replayer,
+            on_stage=lambda stage: self._tell_progress(run, stage),
+        )
 
 
 def _stand_in(wanted: Signature, message: str) -> BaseException:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from foretold.search.feedback import Coverage
+from foretold.search.pair import Decision
 from foretold.search.signature import Signature, place_of, text_of
 from foretold.search.swarm import Swarm
 from foretold.tape import Hold, Tape
@@ -49,6 +50,11 @@ class Failure:
     digest: str = ""
     target: str = ""
     shrink_runs: int = 0
+    unfinished: bool = False
+    """True if shrinking was broken off: there may be a smaller tape."""
+    decision: Decision | None = None
+    """The critical pair: the two steps whose swap turns the failure into success. None if that was
+    not looked for."""
     saved_as: Path | None = None
     times: int = 1
     """How many runs of the search failed like this."""
@@ -65,7 +71,14 @@ class Failure:
         note = FailureNote(
             type(error).__qualname__, lines[0] if lines else "", str(place) if place else ""
         )
-        save(path, TapeFile(self.tape, target=self.target, failure=note, digest=self.digest))
+        file = TapeFile(
+            self.tape,
+            target=self.target,
+            failure=note,
+            digest=self.digest or None,
+            unfinished=self.unfinished,
+        )
+        save(path, file)
         return Path(path)
 
 

@@ -175,15 +175,17 @@ def execute(
     recording: bool = False,
     detail: bool = False,
     sink: Callable[[str], object] | None = None,
+    trace: Trace | None = None,
     feedback: bool = False,
 ) -> Run:
     """Run `main` on `tape` and return the verdict. Never raises what the program raises.
 
-    With `feedback`, what the run reached is collected from its trace.
+    `trace` is for who wants to see more of the run than `detail` and `sink` show. With `feedback`,
+    what the run reached is collected from it.
     """
     _refuse_nesting()
     tape = tape.fresh(recording=recording)
-    trace = Trace(detail=detail, sink=sink)
+    trace = Trace(detail=detail, sink=sink) if trace is None else trace
     reach = Reach(lambda: set().union(*tape.cast.values())) if feedback else None
     trace.listener = None if reach is None else reach.note
     with session():
@@ -210,7 +212,7 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
             alone=not kernel.crowded,
             error=None if discarded else _verdict(world, error),
             discarded=str(error) if discarded else "",
-            broken_holds=kernel.scheduler.broken_holds if kernel.scheduler else 0,
+            broken_holds=sum(host.kernel.broken_holds for host in world.hosts.values()),
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.schedulers.continued import ContinuedScheduler
 from foretold.tape.streams import TapeRandom
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ def _scheduler_for(kernel: Kernel) -> Scheduler:
             (h.actor, h.step): h for h in tape.schedule.holds.values() if h.host == kernel.host
         }
         recorded = tape.origin == "recorded"
-        return KeyedScheduler(holds, kernel.register, kernel.callbacks, recorded=recorded)
+        keyed = KeyedScheduler(holds, kernel.register, kernel.callbacks, recorded=recorded)
+        if tape.continuation is None:
+            return keyed
+        return ContinuedScheduler(keyed, tape.continuation, kernel.clock, kernel.host)
     strategy = "fifo"
     generator = TapeRandom(0)
     if tape.origin == "seeded":

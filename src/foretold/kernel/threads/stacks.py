@@ -36,11 +36,6 @@ def frames_of(strand: Strand) -> list[Place]:
     return places[::-1]
 
 
-def place_of_strand(strand: Strand) -> Place | None:
-    """The user's line at which a thread stands."""
-    return users_place(frames_of(strand))
-
-
 def users_line() -> Place | None:
     """The user's line that the calling thread executes."""
     frame: Any = sys._getframe(1)
