@@ -7,6 +7,7 @@ Only when a simulated test is about to run does it call `foretold.pytest_support
     --foretold-seed N          pins the seeds of all tests; also FORETOLD_SEED, foretold_seed
     --foretold-replay FILE     replays a tape on the test it was recorded for
     --foretold-run-seed N      makes the one run that a failure's note names by its seed
+    --foretold-run-profile T   with it: what the search had learned by then, as in the note
 
 For programs that start pytest, `foretold` itself among them: with FORETOLD_RECORD=FILE in the
 environment, what there is to say about each simulated test is written to FILE as JSON.
@@ -41,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--foretold-run-seed", metavar="N", help="make the one run with this seed, and nothing else"
     )
+    group.addoption(
+        "--foretold-run-profile", metavar="TEXT", help="with it: what the search had learned"
+    )
     parser.addini("foretold_runs", "runs of each simulated test")
     parser.addini("foretold_seed", "pin the seeds of all simulated tests")
 
@@ -67,6 +71,7 @@ class Options:
     pinned_by: str
     fresh_seed: int
     run_seed: int | None
+    run_profile: str
     runs: int | None
     replay: Path | None
     declared_early: frozenset[str]
@@ -95,6 +100,7 @@ def _read_options(config: pytest.Config) -> Options:
         pinned_by,
         getattr(config, "workerinput", {}).get("foretold_seed", _fresh_seed()),
         run_seed,
+        config.getoption("foretold_run_profile") or "",
         runs,
         None if tape is None else _readable_tape(config.invocation_params.dir / tape),
         config.stash.get(_DECLARED_EARLY, frozenset()),

@@ -13,7 +13,7 @@ from foretold.world.settings import Settings
 SOAK_FACTOR = int(os.environ.get("FORETOLD_SOAK_FACTOR", "1"))
 """By how much `make soak` multiplies the counts of tests that are marked so."""
 
-STRATEGIES = ("fifo", "random", "pct", "delays")
+STRATEGIES = ("fifo", "random", "pct", "delays", "pos", "surw")
 PLANS = (("asyncio", "fifo"), *(("any", strategy) for strategy in STRATEGIES))
 """Every way in which a run can be scheduled: (order, strategy)."""
 

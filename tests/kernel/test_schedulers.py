@@ -20,7 +20,8 @@ from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers import SCHEDULERS, Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import HELD_PICKS_MAX, KeyedScheduler
 from foretold.kernel.schedulers.delays import LENGTHS
-from foretold.kernel.schedulers.pct import CHANGES_MAX, FAIR_AFTER_HORIZONS, HORIZONS
+from foretold.kernel.schedulers.fair import FAIR_AFTER_HORIZONS
+from foretold.kernel.schedulers.pct import CHANGES_MAX, HORIZONS
 from foretold.tape import CALLBACKS, ENDED, Hold
 
 SEEDED = settings(max_examples=100, derandomize=True, deadline=None, database=None)

@@ -195,7 +195,7 @@ def test_replaying_what_is_expected_to_fail(pytester: pytest.Pytester, tape: Pat
     """pytest counts it as a success and shows nothing: what happened is said, and how to see it."""
     program = lost_update().replace("@foretold", "import pytest\n@pytest.mark.xfail\n@foretold", 1)
     pytester.makepyfile(test_bank=program)
-    option = f"--foretold-replay={tape}" if how == "tape" else "--foretold-run-seed=3"
+    option = f"--foretold-replay={tape}" if how == "tape" else "--foretold-run-seed=7"
     result = pytester.runpytest("test_bank.py", option)
     result.assert_outcomes(xfailed=1)
     where = f" on {tape.relative_to(pytester.path)}" if how == "tape" else ""

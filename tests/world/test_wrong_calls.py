@@ -55,7 +55,7 @@ OUTSIDE: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda f: foretold.explore(f, strategy="portfolo"),
         "Did you mean 'portfolio'?",
     ),
-    "strategy=[]": (lambda f: foretold.explore(f, strategy=[]), "'pct' or 'delays', got []"),  # type: ignore[arg-type]  # the mistake
+    "strategy=[]": (lambda f: foretold.explore(f, strategy=[]), "'surw' or 'exhaustive', got []"),  # type: ignore[arg-type]  # the mistake
     "faults": (lambda f: foretold.run(f, faults="partiton"), "Did you mean 'partition'?"),
     "faults.only": (lambda f: foretold.faults.network.only("rest"), "Did you mean 'reset'?"),
     "faults=[]": (lambda f: foretold.run(f, faults=["reset"]), "such as 'partition reset'"),  # type: ignore[arg-type]  # the mistake

@@ -38,6 +38,7 @@ from foretold.report.text import interrupted_text
 from foretold.search.executors import WORKERS_MAX
 from foretold.search.explore import Progress, explore
 from foretold.search.failure import Failure, Outcome
+from foretold.search.portfolio import EXHAUSTIVE
 from foretold.search.replayers import FreshReplayer
 from foretold.search.retry import failure_of, try_again
 from foretold.search.store import Store
@@ -64,6 +65,11 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @seed_option
 @order_option
 @strategy_option
+@click.option(
+    "--delays",
+    type=click.IntRange(min=0),
+    help="With the strategy exhaustive: all schedules with so many delays.  [default: 2]",
+)
 @faults_option
 @click.option("--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes.  [default: 1]")
 @click.option(
@@ -95,7 +101,8 @@ def explore_command(
         code = child.explore(target, runs=runs, seed=seed, as_json=shown.as_json, junit=shown.junit)
         sys.exit(code)
     if runs is None:
-        runs = RUNS_DEFAULT if time_s is None else RUNS_WITHIN_TIME
+        to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
+        runs = RUNS_WITHIN_TIME if to_the_end else RUNS_DEFAULT
     pinned = seed is not None
     seed = fresh_seed() if seed is None else seed
     main, own = load_target(target)

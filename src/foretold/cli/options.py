@@ -6,8 +6,8 @@ import re
 
 import click
 
-from foretold.kernel.schedulers import SCHEDULERS
 from foretold.pytest_support.seeds import VARIABLE
+from foretold.search.portfolio import STRATEGIES
 from foretold.world.faults import faults_text
 
 
@@ -60,7 +60,7 @@ order_option = click.option(
 )
 strategy_option = click.option(
     "--strategy",
-    type=click.Choice(["portfolio", *SCHEDULERS]),
+    type=click.Choice(STRATEGIES),
     help="Who decides the order of ready tasks.  [default: portfolio]",
 )
 faults_option = click.option(

@@ -28,6 +28,7 @@ from foretold.report.tapes import (
     story_text,
     verdict_text,
 )
+from foretold.search.learning import learned_before
 from foretold.search.portfolio import plan_of, plans_for
 from foretold.search.replayers import FreshReplayer, Replayer
 from foretold.search.retry import try_again
@@ -46,6 +47,9 @@ from foretold.world.settings import Settings
     metavar="N",
     callback=read_seed,
     help="With a TARGET: the run that a search made with this seed.",
+)
+@click.option(
+    "--profile", metavar="TEXT", help="With --seed: what the search had learned, as it printed it."
 )
 @order_option
 @strategy_option
@@ -103,10 +107,12 @@ def replayer_of(target: str) -> Replayer:
 
 def _replay_seed(target: str, seed: int, asked: dict[str, str | None]) -> int:
     if is_node_id(target):
+        profile = asked.pop("profile", None)
         refuse_for_tests(asked)
-        return child.replay_seed(target, seed)
+        return child.replay_seed(target, seed, profile or "")
     main, own = load_target(target)
     chosen = {**own, **{name: value for name, value in asked.items() if value is not None}}
+    chosen.setdefault("profile", learned_before(Store(Path.cwd()), target, seed))
     plans = plans_for(chosen.pop("order", None), chosen.pop("strategy", "portfolio"))
     plan = plan_of(seed, plans)
     changes = {k: v for k, v in chosen.items() if k in Settings.__dataclass_fields__}

@@ -23,7 +23,9 @@ from foretold.kernel.pace import NEVER, Pace
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.schedulers.causal import ScheduleLog
 from foretold.kernel.schedulers.continued import ContinuedScheduler
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile, profile_of
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
 from foretold.trace import Event, Place, Trace
@@ -73,6 +75,7 @@ class Kernel:
         *,
         order: Order = "asyncio",
         strategy: str = "fifo",
+        profile: str = "",
         preempt: str = "",
         limits: Limits | None = None,
         on_background: Callable[[dict[str, Any]], None] | None = None,
@@ -85,6 +88,8 @@ class Kernel:
         self.clock = clock
         self.order: Order = order
         self.strategy = strategy
+        self.known = Profile.parse(profile)
+        """What earlier runs of the search have shown about the program."""
         self.preempt = preempt
         """Where threads may be interrupted besides at locks (`threads/preempt.py`)."""
         self.limits = limits or Limits()
@@ -99,7 +104,7 @@ class Kernel:
         self._left_by: dict[object, list[AnyHandle]] = {}
         """By loop: who was ready on it when it stopped."""
         self.recorder = self.make_recorder()
-        self.pace = Pace(host, tape, clock)
+        self.pace = Pace(host, tape, clock, self.known)
         self.settlers: deque[asyncio.Future[None]] = deque()
         """Those who wait until nothing is ready now."""
         self.idlers: deque[tuple[asyncio.Future[None], int]] = deque()
@@ -145,6 +150,9 @@ class Kernel:
                 for h in self.tape.schedule.holds.values()
                 if h.host == self.host
             }
+            if self.tape.log is not None:
+                log: ScheduleLog = self.tape.log
+                return log.scheduler(self.host, holds, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
             keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
             if self.tape.continuation is None:
@@ -154,7 +162,10 @@ class Kernel:
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))
         seed = self.tape.stream("schedule", self.host).choose(1 << 32, "seed of the scheduler")
-        return scheduler_named(self.strategy, TapeRandom(seed))
+        scheduler = scheduler_named(self.strategy, TapeRandom(seed), self.known)
+        # Starvation must never look like a program that does not end.
+        scheduler.fair_after = min(scheduler.fair_after, self.limits.steps // 2)
+        return scheduler
 
     def enter_loop(self, loop: object) -> None:
         """`loop` begins to run. What another one left in the pool waits until that runs again."""
@@ -176,6 +187,13 @@ class Kernel:
         """How many holds of the tape ended before what they waited for had happened."""
         of_threads = self.crew.pool.scheduler.broken_holds if self.crew is not None else 0
         return of_threads + (self.scheduler.broken_holds if self.scheduler else 0)
+
+    def profile(self) -> Profile:
+        """What this run has shown."""
+        if self.scheduler is not None and self.scheduler.turned_fair:
+            return UNKNOWN
+        steps = [(actor.name, actor.steps) for actor in self.register.by_name.values()]
+        return profile_of(self.scheduler.decisions if self.scheduler else None, steps)
 
     def _grant_more(self) -> None:
         self.grant = self._granted = min(self._slow_at, self._housekeeping_at) - self.steps

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from foretold.kernel.actors import Actor
 from foretold.kernel.clock import VirtualClock
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 from foretold.tape import Slow, Tape
 from foretold.tape.streams import TapeRandom
 
@@ -21,13 +22,25 @@ SLOW_GAP_STEPS = (0, 1_000, 200, 40, 12)
 """Mean number of steps between two slow ones; 0 means never."""
 SLOW_NS_MAX = 8_000_000
 SLOW_NS_MIN = 20_000
+SLOW_PER_RUN = (0, 0.5, 1, 2, 4)
+"""In a short run, if its length is known: so many slow steps in all."""
 NEVER = 1 << 62
+
+
+def _gaps(steps: int) -> tuple[int, ...]:
+    """Mean distances of slow steps among which one is drawn, for a run of so many steps."""
+    if not steps:
+        return SLOW_GAP_STEPS
+    wanted = (int(steps / count) + 1 if count else 0 for count in SLOW_PER_RUN)
+    return tuple(map(min, SLOW_GAP_STEPS, wanted))
 
 
 class Pace:
     """Decides what a step costs on one host."""
 
-    def __init__(self, host: str, tape: Tape, clock: VirtualClock) -> None:
+    def __init__(
+        self, host: str, tape: Tape, clock: VirtualClock, profile: Profile = UNKNOWN
+    ) -> None:
         self._host = host
         self._tape = tape
         self._clock = clock
@@ -51,7 +64,7 @@ class Pace:
                 self._generator = TapeRandom(f"{tape.continuation.seed}/pace/{host}")
                 self._gap = self._generator.choice(SLOW_GAP_STEPS)
         else:
-            self._gap = drawn.pick(SLOW_GAP_STEPS, "steps between slow ones")
+            self._gap = drawn.pick(_gaps(profile.steps), "steps between slow ones")
             tape.configuration[f"slow steps on {host}"] = (
                 f"1 in {self._gap}" if self._gap else "none"
             )

@@ -40,9 +40,10 @@ def explore(
     return code
 
 
-def replay_seed(target: str, seed: int) -> int:
-    """The one run with this seed."""
-    return _pytest(target, [f"--foretold-run-seed={seed}"])[0]
+def replay_seed(target: str, seed: int, profile: str = "") -> int:
+    """The one run with this seed, of a search that had learned so much."""
+    learned = [f"--foretold-run-profile={profile}"] if profile else []
+    return _pytest(target, [f"--foretold-run-seed={seed}", *learned])[0]
 
 
 def replay_file(tape: str, target: str, *, continuations: int = 0) -> int:

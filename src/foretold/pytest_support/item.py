@@ -16,7 +16,9 @@ from foretold.pytest_support.replayer import asked_to_observe, observe_for_paren
 from foretold.pytest_support.seeds import seed_for
 from foretold.pytest_support.simulation import RUNS_DEFAULT, Simulation
 from foretold.pytest_support.trial import Errand, Main, Trial
+from foretold.report.text import seed_arguments
 from foretold.search.failure import Failure
+from foretold.search.learning import learned_before
 from foretold.search.store import Store
 from foretold.tape.file import load
 
@@ -27,6 +29,7 @@ class Options(Protocol):
     pinned_seed: int | None
     fresh_seed: int
     run_seed: int | None
+    run_profile: str
     runs: int | None
     replay: Path | None
     declared_early: frozenset[str]
@@ -67,7 +70,15 @@ class ItemTrial:
             _replay_command(item.nodeid),
             tries_saved=not alone,
             before_run=_output_dropper(item.config),
+            settings={"profile": self._known()} if alone else {},
         )
+
+    def _known(self) -> str:
+        """What the search had learned that made the run in question."""
+        seed = self.options.run_seed
+        if self.options.run_profile or seed is None:
+            return self.options.run_profile
+        return learned_before(Store(self.item.config.rootpath), self.item.nodeid, seed)
 
     def _seed(self, simulation: Simulation) -> int:
         options = self.options
@@ -109,7 +120,7 @@ def shown_path(path: Path) -> str:
 def _replay_command(test: str) -> Callable[[Failure], str]:
     def command(found: Failure) -> str:
         if found.saved_as is None:
-            return f"foretold replay {shlex.quote(test)} --seed {found.seed}"
+            return f"foretold replay {shlex.quote(test)} {seed_arguments(found)}"
         return f"foretold replay {shown_path(found.saved_as)}"
 
     return command

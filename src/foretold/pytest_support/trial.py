@@ -10,7 +10,7 @@ import inspect
 import os
 import sys
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class Errand:
     """The line that replays a failure."""
     tries_saved: bool = True
     before_run: Callable[[], object] = lambda: None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Besides those of the simulation."""
 
 
 @dataclass
@@ -90,7 +92,8 @@ class Trial:
         errand = self.errand
         found = self._saved_failure() if errand.tries_saved else None
         if found is None:
-            outcome = self._search(errand.runs, errand.seed, self.simulation.settings)
+            settings = {**self.simulation.settings, **errand.settings}
+            outcome = self._search(errand.runs, errand.seed, settings)
             found = outcome.failure
             self._note_outcome(outcome)
         return self._noted(found)

@@ -22,6 +22,7 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "virtual_s": outcome.virtual_s,
         "reached": outcome.reached,
         "never_true": outcome.missed,
+        "covered": outcome.covered,
         "failure": _failure_data(failure, target) if failure is not None else None,
         "failures": [_failure_data(each, target) for each in outcome.failures],
         "elapsed_s": round(outcome.elapsed_s, 3),

@@ -33,7 +33,8 @@ def header_text(file: TapeFile, name: str) -> str:
 
 def settings_in_words(tape: Tape) -> str:
     """`order any, strategy pct`, and whatever else is not the default."""
-    return ", ".join(f"{name} {value}" for name, value in sorted(tape.settings.items()))
+    settings = sorted(tape.settings.items())
+    return ", ".join(f"{name} {value}" for name, value in settings if name != "profile")
 
 
 def failure_in_words(failure: FailureNote) -> str:

@@ -216,6 +216,9 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
         f"{target} held in {count(outcome.runs, 'run')} "
         f"({outcome.virtual_s:,.3f} s of virtual time). Seed {outcome.seed}."
     ]
+    if outcome.covered:
+        calm = "Values, times and faults were the calm ones."
+        lines.append(wrapped(f"Covered: {outcome.covered}. {calm}"))
     lines += [f"  never true in any run: {point}" for point in outcome.missed]
     return "\n".join(lines)
 
@@ -235,7 +238,13 @@ def replay_arguments(failure: Failure, target: str) -> str:
     """What `foretold replay` needs to run this failure again."""
     if failure.saved_as is not None:  # what was changed since its seed can be had as a file alone
         return shlex.quote(short_path(str(failure.saved_as)))
-    return f"{shlex.quote(target)} --seed {failure.seed}"
+    return f"{shlex.quote(target)} {seed_arguments(failure)}"
+
+
+def seed_arguments(failure: Failure) -> str:
+    """What names the run of a search in which it was found: its seed, and what was known then."""
+    known = f" --profile {shlex.quote(failure.profile)}" if failure.profile else ""
+    return f"--seed {failure.seed}{known}"
 
 
 def place_text(error: BaseException) -> str:

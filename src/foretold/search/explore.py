@@ -19,9 +19,11 @@ from foretold.search.batch import Maker, Seen
 from foretold.search.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
 from foretold.search.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
 from foretold.search.executors import executor_named
+from foretold.search.exhaustive import Enumeration, check_delays
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
 from foretold.search.planner import SeedPlanner
+from foretold.search.portfolio import EXHAUSTIVE
 from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.rounds import Rounds
 from foretold.search.signature import Signature
@@ -31,6 +33,9 @@ from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute, tape_given
 from foretold.world.settings import Settings
+
+RUNS_DEFAULT = 100
+RUNS_TO_THE_END = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +61,11 @@ class Interrupted(KeyboardInterrupt):
 def explore(
     main: Main,
     *,
-    runs: int = 100,
+    runs: int | None = None,
     seed: int = 0,
     order: str | None = None,
     strategy: str = "portfolio",
+    delays: int | None = None,
     workers: int = 1,
     executor: str | Executor | None = None,
     faults: FaultSet | str | None = None,
@@ -84,24 +90,36 @@ def explore(
     `concurrent.futures.Executor` to make them, or "dask://host:port". `feedback=False` does without
     looking at what runs reach, which costs a few per cent.
 
-    `order=None` uses both orders. `time_s` ends the search after that many real seconds. A failing
-    tape is written to the folder `save_to` before shrinking begins: a kill loses nothing.
-    In the folder `corpus` tapes are kept that are worth a second look: the next search with that
-    folder tries them first. `isolation="fork"` starts each run from the same module state, in a
-    fork of this process.
+    `order=None` uses both orders. There are 100 `runs`, if nothing else is said.
+    `strategy="exhaustive"` runs each schedule with at most `delays` delays (2) instead, to the end
+    of them, and `Outcome.covered` says which have been run. `time_s` ends the search after that
+    many real seconds. A failing tape is written to the folder `save_to` before shrinking begins: a
+    kill loses nothing. In the folder `corpus` tapes are kept that are worth a second look: the next
+    search with that folder tries them first. `isolation="fork"` starts each run from the same
+    module state, in a fork of this process.
     `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
     Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
+    exhaustive = strategy == EXHAUSTIVE
+    if runs is None:
+        runs = RUNS_TO_THE_END if exhaustive else RUNS_DEFAULT
     check_whole("runs", runs, at_least=1, example=500)
     check_seed(seed)
     if time_s is not None:
         check_number("time_s", time_s, above=0, finite=False)
     check_whole("workers", workers, at_least=1, example=4)
+    delays = check_delays(delays, strategy, order, isolation)
+    several = workers > 1 or executor is not None
+    if exhaustive and several:
+        raise UsageError('strategy="exhaustive" runs in one process: leave workers=1')
+    changed = _settings({**settings, "faults": faults})
     stored = load_corpus(Path(corpus)) if corpus is not None else {}
-    planner = SeedPlanner(order, strategy, seed, feedback=feedback, stored=list(stored))
+    planner = SeedPlanner(
+        order, strategy, seed, feedback=feedback, stored=list(stored), profile=changed.profile
+    )
     search = Search(
         bind_main(main),
-        _settings({**settings, "faults": faults}),
+        changed,
         isolation,
         feedback=feedback,
         keeps_going=keep_going,
@@ -113,7 +131,8 @@ def explore(
     search.replayer = replayer or (replayer_for(main) if confirm else None)
     search.on_progress = on_progress
     with session():
-        several = workers > 1 or executor is not None
+        if exhaustive:
+            return search.run_all(runs, seed, time_s, delays)
         crowd = search.crowd_of(executor, workers) if several else contextlib.nullcontext()
         outcome = search.run(planner, crowd, runs, seed, time_s)
         if corpus is not None:
@@ -244,6 +263,32 @@ class Search:
             raise Interrupted(outcome) from None
         return outcome
 
+    def run_all(self, runs: int, seed: int, time_s: float | None, delays: int) -> Outcome:
+        """Each schedule with at most so many delays, instead of those that seeds lead to."""
+        outcome = self.outcome
+        outcome.seed, self._runs_max = seed, runs
+        started = real.monotonic()
+        settings = self.settings.with_changes(order="any", strategy="fifo")
+        schedules = Enumeration(
+            lambda tape: self._run_tape(tape, settings), settings.on_tape(), delays
+        )
+        for tape, done in schedules:
+            self._count(done)
+            if done.signature is not None:
+                again = self._run_tape(tape, settings, recording=True)
+                if again.signature == done.signature and again.recorded is not None:
+                    tape = again.recorded  # in words that a replay understands
+                found = self._found(tape, done, outcome.runs, seed)
+                self._workshop(outcome.runs).work_out(found)
+            if done.signature is not None or outcome.runs >= runs:
+                break
+            if time_s is not None and real.monotonic() - started > time_s:
+                break
+        outcome.elapsed_s = real.monotonic() - started
+        outcome.covered = schedules.words()
+        outcome.vacuous = outcome.failure is None and schedules.nothing_to_choose
+        return outcome
+
     def keep_corpus(self, folder: Path, corpus: Corpus) -> None:
         """Keep the newest tapes that reached something new."""
         newest = corpus.entries[-STORED_MAX:]
@@ -271,17 +316,21 @@ class Search:
         return failed
 
     def _add(self, seen: Seen) -> int:
-        outcome, done = self.outcome, seen.brief
+        """Returns how much of what the run reached was new."""
+        if self.keeps_going:
+            self.outcome.swarm.add(seen.brief.configuration, seen.brief.signature)
+        news = self.outcome.coverage.add(seen.features)
+        self._count(seen.brief)
+        return news
+
+    def _count(self, done: Brief) -> None:
+        outcome = self.outcome
         outcome.runs += 1
         outcome.discarded += bool(done.discarded)
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
             _add_points(outcome, done)
-        if self.keeps_going:
-            outcome.swarm.add(done.configuration, done.signature)
-        news = outcome.coverage.add(seen.features)
         self._tell_progress(outcome.runs, "searching")
-        return news
 
     def _tell_progress(self, runs: int, stage: str) -> None:
         if self.on_progress is not None:
@@ -300,14 +349,21 @@ class Search:
                 known.times += 1
                 return []
         tape = self._maker.tape_of(lineage)
-        error = done.error or _stand_in(wanted, done.message)
         run, seed = seen.errand.number, tape.seed if lineage.stored else lineage.seed
-        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        found = self._found(tape, done, run, seed)
         found.changes = len(lineage.changes) + bool(lineage.stored)
         found.configuration = done.configuration
-        self.outcome.failures.append(found)
         self._workshop(run).save(found)
         return [seen]
+
+    def _found(self, tape: Tape, done: Brief, run: int, seed: int) -> Failure:
+        wanted = done.signature
+        assert wanted is not None, "only failing runs are noted"
+        error = done.error or _stand_in(wanted, done.message)
+        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        found.profile = Settings.from_tape(tape.settings).profile
+        self.outcome.failures.append(found)
+        return found
 
     def _work_out(self, seen: Seen) -> None:
         wanted, run = seen.brief.signature, seen.errand.number

@@ -36,6 +36,8 @@ class Failure:
     """Which run of the search found it, counted from 1."""
     seed: int
     """The seed of that run."""
+    profile: str = ""
+    """What the search had learned by then: with the seed, it says all about the run."""
     story: str = ""
     delays: list[Delay] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -98,6 +100,8 @@ class Outcome:
     reached: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     """`sometimes` points that no run ever satisfied."""
+    covered: str = ""
+    """With `strategy="exhaustive"`: which schedules were run, in words; no more is claimed."""
     elapsed_s: float = 0.0
     virtual_s: float = 0.0
     coverage: Coverage = field(default_factory=Coverage)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from foretold.arguments import check_word
 from foretold.errors import ForetoldError
 from foretold.kernel.reach import Feature
+from foretold.kernel.schedulers.profile import Profile
 from foretold.search.signature import Signature, signature_of, text_of
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, dumps, loads
@@ -38,6 +39,8 @@ class Brief:
     discarded: str = ""
     broken_holds: int = 0
     recorded: Tape | None = None
+    profile: Profile | None = None
+    """What the search learns from, if it asked."""
     error: BaseException | None = None
     """The exception itself, if the run took place in this process."""
     features: Collection[Feature] = ()
@@ -51,7 +54,9 @@ class Brief:
 class Runner(Protocol):
     """Runs a tape and says briefly what came of it."""
 
-    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief: ...
+    def __call__(
+        self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
+    ) -> Brief: ...
 
 
 def runner_for(
@@ -71,9 +76,14 @@ class InProcess:
         self._main = main
         self._feedback = feedback
 
-    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
+    def __call__(
+        self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
+    ) -> Brief:
         asked = self._feedback and not recording
-        return brief_of(execute(self._main, tape, settings, recording=recording, feedback=asked))
+        done = execute(
+            self._main, tape, settings, recording=recording, learning=learning, feedback=asked
+        )
+        return brief_of(done)
 
 
 def brief_of(done: Run) -> Brief:
@@ -89,6 +99,7 @@ def brief_of(done: Run) -> Brief:
         done.discarded,
         done.broken_holds,
         done.tape.recorded() if done.tape.recording else None,
+        done.profile,
         done.error,
         done.features,
         "" if done.error is None else first_line(done.error),
@@ -107,10 +118,11 @@ class Forked:
     def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
         self._in_process = InProcess(main, feedback=feedback)
 
-    def __call__(self, tape: Tape, settings: Settings, *, recording: bool = False) -> Brief:
-        return _from_json(
-            in_fork(lambda: _to_json(self._in_process(tape, settings, recording=recording)))
-        )
+    def __call__(
+        self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
+    ) -> Brief:
+        how = {"recording": recording, "learning": learning}
+        return _from_json(in_fork(lambda: _to_json(self._in_process(tape, settings, **how))))
 
 
 def in_fork(work: Callable[[], str]) -> str:
@@ -158,6 +170,7 @@ def _to_json(brief: Brief) -> str:
             "features": sorted(brief.features),
             "message": brief.message,
             "configuration": brief.configuration,
+            "profile": None if brief.profile is None else brief.profile.text,
             "cast": {} if brief.recorded is None else _names(brief.recorded),
         }
     )
@@ -184,6 +197,7 @@ def _from_json(text: str) -> Brief:
         data["discarded"],
         data["broken_holds"],
         recorded,
+        None if data["profile"] is None else Profile.parse(data["profile"]),
         features=[tuple(map(str, feature)) for feature in data["features"]],
         message=data["message"],
         configuration=data["configuration"],

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from foretold.kernel.schedulers.profile import Profile
 from foretold.search.batch import Errand, Seen
+from foretold.search.budget import Budget
 from foretold.search.corpus import Corpus, Lineage
-from foretold.search.portfolio import Plan, plan_of, plans_for
+from foretold.search.learning import Learner
+from foretold.search.portfolio import plan_of, plans_for
 
 CHANGED_FROM = 32
 """Before that many runs nearly all are new: their seeds are the better guide."""
@@ -19,15 +22,19 @@ class Lesson(NamedTuple):
     """What there is to learn from a run."""
 
     lineage: Lineage
+    news: int
+    """How much of what it reached was new."""
     fresh: bool
-    """It reached something new."""
+    """It is worth a second look."""
     idle: bool
     """It made no choice at all."""
     alone: bool
+    profile: Profile | None
 
 
 class SeedPlanner:
-    """Takes seeds in turn; every few runs, a changed tape of a run that reached something new."""
+    """Shares the runs out among plans, and takes their seeds in turn; every few runs, a changed
+    tape of a run that reached something new."""
 
     def __init__(
         self,
@@ -37,12 +44,15 @@ class SeedPlanner:
         *,
         feedback: bool,
         stored: Sequence[str] = (),
+        profile: str = "",
     ) -> None:
         self._plans = plans_for(order, strategy)
-        self._seed = self._next_seed = seed
+        self._seed = seed
+        self._budget = Budget(self._plans, seed)
+        self._learner = Learner()
+        self._profile = profile
+        """What was known before."""
         self._feedback = feedback
-        self._idle: set[Plan] = set()
-        """Plans under which no choice is ever made: one run of them is enough."""
         self._stored = list(stored)
         """Tapes of an earlier search that are to be tried first."""
         self.corpus = Corpus()
@@ -50,7 +60,7 @@ class SeedPlanner:
     @property
     def is_vacuous(self) -> bool:
         """No plan leaves anything to choose: every run is the same run."""
-        return len(self._idle) == len(set(self._plans))
+        return self._budget.spent
 
     def next(self, number: int) -> Errand | None:
         if self.is_vacuous:
@@ -59,10 +69,10 @@ class SeedPlanner:
             return Errand(number, Lineage(self._seed, (), stored=self._stored.pop(0)))
         if self.corpus.entries and number > CHANGED_FROM and number % CHANGED_EVERY == 0:
             return Errand(number, self.corpus.pick(self._seed, number))
-        while (plan := plan_of(self._next_seed, self._plans)) in self._idle:
-            self._next_seed += 1
-        seed, self._next_seed = self._next_seed, self._next_seed + 1
-        return Errand(number, Lineage(seed, plan.settings))
+        plan, seed = self._budget.next()
+        known = self._learner.text or self._profile
+        settings = (*plan.settings, ("profile", known)) if known else plan.settings
+        return Errand(number, Lineage(seed, settings), learning=self._learner.wants(number))
 
     def lesson(self, seen: Seen, news: int) -> Lesson | None:
         lineage, brief = seen.errand.lineage, seen.brief
@@ -70,17 +80,23 @@ class SeedPlanner:
         made = bool(lineage.changes or lineage.stored)
         idle = not (brief.choices or brief.discarded or failed or made)
         fresh = bool(news) and self._feedback and not failed
-        return Lesson(lineage, fresh, idle, brief.alone) if idle or fresh else None
+        if made and not fresh:
+            return None
+        return Lesson(lineage, news, fresh, idle, brief.alone, brief.profile)
 
     def learn(self, lesson: Lesson | None) -> None:
         if lesson is None:
             return
+        lineage = lesson.lineage
         if lesson.fresh:
-            self.corpus.add(lesson.lineage)
+            self.corpus.add(lineage)
+        if lineage.changes or lineage.stored:
+            return
+        self._learner.note(lesson.profile)
+        if self._feedback:
+            self._budget.tell(lineage.seed, lesson.news)
         if lesson.idle:
-            settings = lesson.lineage.settings
-            plan = next(plan for plan in self._plans if plan.settings == settings)
-            self._idle.add(plan)
-            if plan.order == "any" or lesson.alone:
-                # Nobody to choose between, in any order.
-                self._idle.update(self._plans)
+            plan = plan_of(lineage.seed, self._plans)
+            # Nobody to choose between, in any order?
+            everywhere = plan.order == "any" or lesson.alone
+            self._budget.drop(self._plans if everywhere else (plan,))

@@ -13,7 +13,7 @@ A tape is read by one run at a time; `fresh()` gives one that starts from the be
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from foretold.arguments import check_seed, check_whole
 from foretold.errors import UsageError
@@ -72,6 +72,9 @@ class Tape:
         """What the run drew once for all of it, in words; told by the run."""
         self.continuation: Continuation | None = None
         """Not None: the choices are the beginning of a run, which goes on by chance."""
+        self.log: Any = None
+        """Where the schedulers note what they do, if a search enumerates schedules; then these are
+        not those of a replay (`kernel/schedulers/causal.py`)."""
         self._odometer = odometer
         self._streams: dict[str, Stream] = {}
 
@@ -102,6 +105,7 @@ class Tape:
             odometer=self._odometer,
         )
         copy.continuation = self.continuation
+        copy.log = self.log
         return copy
 
     def continued(self, draws: Mapping[str, int], from_ns: int, seed: int) -> Tape:

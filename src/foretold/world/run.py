@@ -21,6 +21,7 @@ from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.reach import Feature, Reach
+from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.session import session
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
@@ -66,6 +67,8 @@ class Run:
     """`sometimes` points that were passed but never true."""
     features: set[Feature] = field(default_factory=set)
     """What the run reached, if that was asked for (`kernel/reach.py`)."""
+    profile: Profile | None = None
+    """How long the run was and who did how much, if the search wanted to know."""
 
     @property
     def digest(self) -> str:
@@ -174,6 +177,7 @@ def execute(
     *,
     recording: bool = False,
     detail: bool = False,
+    learning: bool = False,
     sink: Callable[[str], object] | None = None,
     trace: Trace | None = None,
     feedback: bool = False,
@@ -181,7 +185,8 @@ def execute(
     """Run `main` on `tape` and return the verdict. Never raises what the program raises.
 
     `trace` is for who wants to see more of the run than `detail` and `sink` show. With `feedback`,
-    what the run reached is collected from it.
+    what the run reached is collected from it; with `learning` the run says what a search wants to
+    know for those that follow.
     """
     _refuse_nesting()
     tape = tape.fresh(recording=recording)
@@ -189,13 +194,13 @@ def execute(
     reach = Reach(lambda: set().union(*tape.cast.values())) if feedback else None
     trace.listener = None if reach is None else reach.note
     with session():
-        done = _execute(main, World(tape, trace, settings))
+        done = _execute(main, World(tape, trace, settings), learning)
     if reach is not None:
         done.features = reach.features
     return done
 
 
-def _execute(main: Callable[[World], Any], world: World) -> Run:
+def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
     """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
     with _inside(world):
         world.begin_faults()
@@ -215,6 +220,7 @@ def _execute(main: Callable[[World], Any], world: World) -> Run:
             broken_holds=sum(host.kernel.broken_holds for host in world.hosts.values()),
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
+            profile=world.profile() if learning else None,
         )
 
 

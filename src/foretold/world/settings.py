@@ -11,6 +11,7 @@ from foretold.errors import TapeError, UsageError
 from foretold.kernel.clock import EPOCH_S_DEFAULT, MONOTONIC_S_DEFAULT
 from foretold.kernel.kernel import Limits, Order
 from foretold.kernel.schedulers import SCHEDULERS
+from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.threads.preempt import preempt_text
 from foretold.tape import Setting
 from foretold.world.faults import faults_text
@@ -24,6 +25,8 @@ class Settings:
 
     order: Order = "any"
     strategy: str = "random"
+    profile: str = ""
+    """What earlier runs of the search have shown about the program (`schedulers/profile.py`)."""
     exact_time: bool = False
     epoch_s: float = EPOCH_S_DEFAULT
     monotonic_s: float = MONOTONIC_S_DEFAULT
@@ -40,6 +43,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_word("order", self.order, get_args(Order))
         check_word("strategy", self.strategy, SCHEDULERS)
+        Profile.parse(self.profile)
         check_word("background_errors", self.background_errors, get_args(BackgroundErrors))
         object.__setattr__(self, "faults", faults_text(self.faults))  # sets are welcome as well
         object.__setattr__(self, "preempt", preempt_text(self.preempt))  # and so are lists

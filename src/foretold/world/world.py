@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 from _thread import get_ident
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from foretold.arguments import printable
@@ -17,6 +17,7 @@ from foretold.kernel.clock import VirtualClock
 from foretold.kernel.computer import running
 from foretold.kernel.entropy_patches import random_was_used
 from foretold.kernel.kernel import Kernel
+from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.threads.strand import Strand
 from foretold.kernel.waiting import place_of_task
 from foretold.tape import Tape
@@ -96,6 +97,7 @@ class World:
             clock,
             order=settings.order,
             strategy=settings.strategy,
+            profile=settings.profile,
             preempt=settings.preempt,
             limits=settings.limits(),
             on_background=self.note_background,
@@ -196,7 +198,7 @@ class World:
         if self.settings.faults:
             self.nemesis = Nemesis(self, fault_kinds(self.settings.faults))
             self.nemesis.go_on()
-            self.network.on_first_talk = partial(self.comes_into_use, "network")
+            self.network.on_first_talk = functools.partial(self.comes_into_use, "network")
             self.at_end.append(self.nemesis.finish)
 
     def comes_into_use(self, what: str) -> None:
@@ -224,6 +226,11 @@ class World:
     def virtual_s(self) -> float:
         """How much virtual time has passed."""
         return self.home.kernel.clock.elapsed_ns / 1e9
+
+    def profile(self) -> Profile:
+        """What this run has shown about the program; in each respect, the longest host."""
+        profiles = [host.kernel.profile() for host in self.hosts.values()]
+        return functools.reduce(Profile.joined, profiles)
 
     @property
     def choices(self) -> int:

@@ -16,24 +16,29 @@ from foretold.kernel.schedulers.base import Scheduler
 from foretold.kernel.schedulers.delays import DelayScheduler
 from foretold.kernel.schedulers.fifo import FifoScheduler
 from foretold.kernel.schedulers.pct import PctScheduler
+from foretold.kernel.schedulers.pos import PosScheduler
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 from foretold.kernel.schedulers.random_walk import RandomScheduler
+from foretold.kernel.schedulers.surw import SurwScheduler
 
-SCHEDULERS: dict[str, Callable[[random.Random], Scheduler]] = {
+SCHEDULERS: dict[str, Callable[[random.Random, Profile], Scheduler]] = {
     "fifo": FifoScheduler,
     "random": RandomScheduler,
     "pct": PctScheduler,
     "delays": DelayScheduler,
+    "pos": PosScheduler,
+    "surw": SurwScheduler,
 }
 
 
-def scheduler_named(name: str, generator: random.Random) -> Scheduler:
+def scheduler_named(name: str, generator: random.Random, profile: Profile = UNKNOWN) -> Scheduler:
     """A new scheduler of the kind `name`, drawing from `generator`."""
     try:
         make = SCHEDULERS[name]
     except KeyError:
         known = ", ".join(SCHEDULERS)
         raise UsageError(f"there is no scheduler {name!r}; known are {known}") from None
-    return make(generator)
+    return make(generator, profile)
 
 
 __all__ = ["SCHEDULERS", "Scheduler", "scheduler_named"]

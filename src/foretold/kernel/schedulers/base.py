@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 
 from foretold.kernel.handles import AnyHandle
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile
+
+NEVER = 1 << 62
 
 
 class Scheduler:
@@ -13,8 +16,14 @@ class Scheduler:
     takes_singles = False
     """True if the loop need not ask when there is one candidate alone."""
 
-    def __init__(self, generator: random.Random) -> None:
+    def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:
         self.generator = generator
+        self.profile = profile
+        """What earlier runs have shown about the program."""
+        self.fair_after = NEVER
+        """After so many picks it is first come first served, for those that were not before."""
+        self.turned_fair = False
+        """It came to that: the run is longer than it need be, and nothing to learn from."""
         self.size = 0
         """How many tasks are in the pool, held ones included."""
         self.decisions = 0

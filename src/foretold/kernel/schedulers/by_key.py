@@ -50,7 +50,7 @@ class KeyedScheduler(Scheduler):
         key = (handle.actor.name, handle.actor.steps + 1)
         hold = self._holds.get(key)
         if hold is None or self._over(hold):
-            heapq.heappush(self._queue, (handle.arrival, handle))
+            self._enqueue(handle)
             return
         self.used.add(key)
         self._held[handle.arrival] = (hold, handle, self._picks)
@@ -99,8 +99,10 @@ class KeyedScheduler(Scheduler):
                     self._release(arrival)
 
     def _release(self, arrival: int) -> None:
-        handle = self._held.pop(arrival)[1]
-        heapq.heappush(self._queue, (arrival, handle))
+        self._enqueue(self._held.pop(arrival)[1])
+
+    def _enqueue(self, handle: AnyHandle) -> None:
+        heapq.heappush(self._queue, (handle.arrival, handle))
 
     def drain(self) -> list[AnyHandle]:
         for arrival in list(self._held):

@@ -2,22 +2,29 @@
 
 Most ordering bugs need one task to stand still at the wrong line while others go on. So: run first
 come first served; every so often hold the step that has just become ready until some number of
-others have run. Few choices, far-reaching effect, and the result reads as an explanation.
+others have run. Few choices, far-reaching effect, and the result reads as an explanation. If
+earlier runs have shown how long a run is (`profile.py`), every step is as likely to be held.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 GAPS = (2, 4, 10, 30, 100, 400)
-"""Mean number of steps between two holds; one of them is drawn for each run."""
+"""Mean number of steps between two holds, if nothing is known; one is drawn for each run."""
 LENGTHS = (1, 2, 4, 8, 16, 40, 100, 250)
-"""For how many picks a step is held."""
+"""For how many picks a step is held, if nothing is known."""
 HOLDS_MAX = 6
+HOLDS = (1, 1, 1, 2, 2, 3)
+"""How many there are in a run whose length is known."""
+LONG = 0.7
+_EARLY = 1.2
 
 
 class DelayScheduler(Scheduler):
@@ -25,23 +32,41 @@ class DelayScheduler(Scheduler):
 
     takes_singles = True
 
-    def __init__(self, generator: random.Random) -> None:
-        super().__init__(generator)
-        self._gap = generator.choice(GAPS)
-        self._holds_left = generator.randrange(1, HOLDS_MAX + 1)
-        self._until_next = generator.randrange(2 * self._gap)
+    def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:
+        super().__init__(generator, profile)
+        self._moments = self._drawn_moments()
+        """After how many arrivals from here the next step is held, the last first."""
+        self._until_next = self._moments.pop()
         self._picks = 0
         self._queue: list[tuple[int, AnyHandle]] = []
         self._held: list[tuple[int, int, AnyHandle]] = []
+
+    def _drawn_moments(self) -> list[int]:
+        draw, steps = self.generator, self.profile.steps
+        if not steps:
+            gap = draw.choice(GAPS)
+            return [draw.randrange(2 * gap) for _ in range(draw.randrange(1, HOLDS_MAX + 1))]
+        count = draw.choice(HOLDS)
+        moments = sorted(int(steps * draw.random() ** _EARLY) for _ in range(count))
+        gaps = [later - earlier for earlier, later in itertools.pairwise(moments)]
+        return [*reversed(gaps), moments[0]]
+
+    def _drawn_length(self) -> int:
+        """Mostly until all others have gone on; else log-uniform up to the length of the run."""
+        steps = self.profile.steps
+        if not steps:
+            return self.generator.choice(LENGTHS)
+        if self.generator.random() < LONG:
+            return 2 * steps
+        return int(steps ** self.generator.random())
 
     def add(self, handle: AnyHandle) -> None:
         self.size += 1
         if self._until_next:
             self._until_next -= 1
-        elif self._holds_left:
-            self._holds_left -= 1
-            self._until_next = self.generator.randrange(2 * self._gap)
-            release_at = self._picks + self.generator.choice(LENGTHS)
+        else:
+            self._until_next = self._moments.pop() if self._moments else -1
+            release_at = self._picks + self._drawn_length()
             heapq.heappush(self._held, (release_at, handle.arrival, handle))
             return
         heapq.heappush(self._queue, (handle.arrival, handle))

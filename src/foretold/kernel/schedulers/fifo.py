@@ -7,6 +7,7 @@ from collections import deque
 
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 
 class FifoScheduler(Scheduler):
@@ -14,8 +15,8 @@ class FifoScheduler(Scheduler):
 
     takes_singles = True
 
-    def __init__(self, generator: random.Random) -> None:
-        super().__init__(generator)
+    def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:
+        super().__init__(generator, profile)
         self._queue: deque[AnyHandle] = deque()
 
     def add(self, handle: AnyHandle) -> None:

@@ -6,6 +6,7 @@ import random
 
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 
 class RandomScheduler(Scheduler):
@@ -13,8 +14,8 @@ class RandomScheduler(Scheduler):
 
     takes_singles = True
 
-    def __init__(self, generator: random.Random) -> None:
-        super().__init__(generator)
+    def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:
+        super().__init__(generator, profile)
         self._pool: list[AnyHandle] = []
         self._random = generator.random
 

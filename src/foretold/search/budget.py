@@ -1,0 +1,62 @@
+"""How the runs of a search are shared out among its plans.
+
+All plans begin alike. A plan whose runs reach something new gets more of them, up to a point: each
+keeps at least half of an equal share, because what is new is a hint and no proof. The same seed and
+the same results give the same choice of runs.
+
+A seed belongs to one plan for good (`portfolio.plan_of`): favouring a plan means to take its seeds
+sooner. So a seed still says by itself how its run is scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from foretold.search.portfolio import Plan
+
+FLOOR = 0.5
+"""What each plan keeps of an equal share, whatever the others find."""
+MEMORY = 0.9
+"""How much of a plan's merit the next run leaves."""
+NEWS_MAX = 4
+"""More than so much news in one run counts as so much: the first runs find everything new."""
+
+
+class Budget:
+    """Says which plan and which seed come next."""
+
+    def __init__(self, plans: tuple[Plan, ...], seed: int) -> None:
+        self._plans = plans
+        count = len(plans)
+        self._seeds = [seed + (index - seed) % count for index in range(count)]
+        """The next seed of each plan."""
+        self._merits = [1.0] * count
+        self._credits = [0.0] * count
+        self._idle: set[Plan] = set()
+
+    def next(self) -> tuple[Plan, int]:
+        """The plan and the seed of the next run."""
+        active = [i for i, plan in enumerate(self._plans) if plan not in self._idle]
+        merits = sum(self._merits[i] for i in active) or 1.0
+        for i in active:
+            equal = 1 / len(active)
+            self._credits[i] += FLOOR * equal + (1 - FLOOR) * self._merits[i] / merits
+        chosen = max(active, key=lambda i: (round(self._credits[i], 9), -self._seeds[i]))
+        self._credits[chosen] -= 1
+        seed = self._seeds[chosen]
+        self._seeds[chosen] += len(self._plans)
+        return self._plans[chosen], seed
+
+    def tell(self, seed: int, news: int) -> None:
+        """How much the run with this seed has reached that none before had."""
+        index = seed % len(self._plans)
+        self._merits[index] = MEMORY * self._merits[index] + (1 - MEMORY) * min(news, NEWS_MAX)
+
+    def drop(self, plans: Iterable[Plan]) -> None:
+        """No further run of these."""
+        self._idle.update(plans)
+
+    @property
+    def spent(self) -> bool:
+        """Whether no plan is left."""
+        return self._idle.issuperset(self._plans)
