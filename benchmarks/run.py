@@ -27,6 +27,7 @@ import fastapi
 import httpx
 import sqlalchemy.ext.asyncio
 import uvicorn
+from campaign import measure_campaign
 
 import foretold
 from foretold.kernel import real
@@ -436,6 +437,7 @@ def main() -> None:
     figures |= measure_network(options.rounds)
     figures |= measure_threads(options.rounds)
     figures |= measure_clock()
+    figures |= measure_campaign(max(1, options.rounds // 2))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(figures, indent=2) + "\n")
     print(f"{'':36}{'ours':>12}{'stock':>12}{'ratio':>8}{'bar':>7}")

@@ -5,9 +5,9 @@ one tape of choices. The same tape gives the same run; a failing one is shrunk a
 
 Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
 
-    L6  cli.py, and below it pytest_support/ (simulate, and what src/_foretold_pytest.py needs)
+    L6  cli/, and below it pytest_support/ (simulate, and what src/_foretold_pytest.py needs)
     L5  report/    what a person reads: text on a terminal, notes on exceptions
-    L4  search/    how tapes are found, shrunk, confirmed and kept
+    L4  search/    how tapes are found, by one process or many workers; shrunk, confirmed, kept
     L3  spec/      what must hold, and what a workload chooses
         services/  real services under control: postgres/
     L2  world/     what surrounds the program: the world of a run and its hosts
@@ -33,13 +33,15 @@ from foretold.errors import (
     TapeError,
     TargetError,
     UsageError,
+    WorkerDied,
 )
 from foretold.kernel.clock import Clock, ManualClock, SystemClock
 from foretold.pytest_support import ForetoldWarning, simulate
 from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
-from foretold.spec.properties import always, reachable, sometimes
+from foretold.spec.knobs import knob
+from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
 from foretold.world import faults
@@ -70,6 +72,7 @@ __all__ = [
     "TapeError",
     "TargetError",
     "UsageError",
+    "WorkerDied",
     "World",
     "__version__",
     "always",
@@ -81,10 +84,12 @@ __all__ = [
     "enumerate_tapes",
     "explore",
     "faults",
+    "knob",
     "reachable",
     "replay",
     "run",
     "simulate",
     "sometimes",
+    "state",
     "together",
 ]

@@ -12,7 +12,8 @@
     │   ├── BackgroundFailure       something failed where nobody was looking
     │   ├── ServiceError            a real service is missing, does not start, or has died
     │   │   └── PostgresError       the server refused one of our own statements
-    │   └── Nondeterminism          one tape gave two different runs
+    │   ├── Nondeterminism          one tape gave two different runs
+    │   └── WorkerDied              a run ended the process that it was made in
     └── AssertionError
         └── PropertyViolated        `foretold.always(...)` was false
 
@@ -114,6 +115,14 @@ class PostgresError(ServiceError):
 
 class Nondeterminism(ForetoldError):
     """One tape gave two different runs. The message names the first event that differs."""
+
+
+class WorkerDied(ForetoldError):
+    """A worker of a campaign ended, or was killed, in the middle of a run.
+
+    Cause: a crash in C code, not enough memory, or somebody else's `kill`. Its runs are made again;
+    one that ends its process twice counts as a failure.
+    """
 
 
 class RunDiscarded(BaseException):

@@ -10,14 +10,17 @@ that changes neither the run nor the digest.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 KEPT_EVENTS = 20_000
+THREAD = "thread"
+"""The text of an event `resumes`, if it is a thread's step and not a task's."""
+LATE = "late message"
+"""The kind of an event: a message takes longer than it would in the calm run."""
 _CONTENT_DEPTH_MAX = 6
 _CONTENT_ITEMS_MAX = 1_000
 _DECIMAL_BITS_MAX = 4_096
@@ -48,6 +51,8 @@ class Event(NamedTuple):
     kind: str
     text: str
     place: Place | None
+    callers: tuple[Place, ...] = ()
+    """The lines of the user's own from which that place was reached, the nearest first."""
 
     def __str__(self) -> str:
         where = f" {self.place}" if self.place else ""
@@ -58,16 +63,26 @@ class Trace:
     """What happened so far. `steps.append` is the hot path; everything else goes via `note`."""
 
     def __init__(
-        self, *, detail: bool = False, sink: Callable[[str], object] | None = None
+        self,
+        *,
+        detail: bool = False,
+        sink: Callable[[str], object] | None = None,
+        watched: Collection[tuple[str, str, int]] = (),
+        on_event: Callable[[Event], object] | None = None,
     ) -> None:
         self.pending: list[str] = []
         self.detail = detail
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.watched = watched
+        """Steps (host, actor, number) whose stacks are kept, too."""
+        self.stacks: dict[tuple[str, str, int], list[Place]] = {}
+        """The lines at which who makes such a step waits, the outermost first."""
+        self._on_event = on_event
         self.entries = 0
-        self.pairs: set[tuple[str, str]] | None = None
-        """Which steps followed one another, if somebody wants to know."""
         self._hash = hashlib.blake2b(digest_size=16)
         self._sink = sink
+        self.listener: Callable[[list[str]], object] | None = None
+        """Who else wants to see what goes into the digest, in parts."""
         self._sealed = False
         self._jumps: list[int] = []
         self._jumps_hash = hashlib.blake2b(digest_size=8)
@@ -88,6 +103,8 @@ class Trace:
     def keep(self, event: Event) -> None:
         """Keep an event for the story. Only called when `detail` is on."""
         self.events.append(event)
+        if self._on_event is not None:
+            self._on_event(event)
 
     def flush(self) -> None:
         """Feed what is pending to the digest."""
@@ -95,10 +112,9 @@ class Trace:
         if not self._sealed:
             if self._sink is not None:
                 pending = self._told(self._sink)
-            if self.pairs is not None:
-                steps = [entry for entry in pending if " " not in entry]  # facts are sentences
-                self.pairs.update(itertools.pairwise(steps))
             if pending:
+                if self.listener is not None:
+                    self.listener(pending)
                 text = _SEPARATOR.join(pending) + _SEPARATOR
                 self._hash.update(text.encode("utf-8", "surrogatepass"))
             if jumps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from tests.cli.command import foretold
@@ -50,9 +51,12 @@ def test_a_failure_is_found_told_and_kept(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
-    """Two invocations, two random hash seeds, one output."""
+    """Two invocations, two random hash seeds, one output; the first has left nothing behind."""
     programs.write(tmp_path, programs.NOISY_BANK)
-    first, second = (foretold(tmp_path, "explore", "bank:main", "--seed", "1") for _ in range(2))
+    search = ("explore", "bank:main", "--seed", "1")
+    first = foretold(tmp_path, *search)
+    shutil.rmtree(tmp_path / ".foretold")
+    second = foretold(tmp_path, *search)
     assert first == second
     assert first.code == 1
 

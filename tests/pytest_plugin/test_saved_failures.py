@@ -9,6 +9,7 @@ import pytest
 
 import foretold
 from foretold.search.store import Store
+from foretold.tape import Choice, Tape
 from foretold.tape.file import TapeFile, load, save
 from tests.pytest_plugin.programs import FIXED, holds, lost_update
 
@@ -91,6 +92,19 @@ def test_a_search_that_was_killed_is_finished(pytester: pytest.Pytester):
     )
     assert saved(pytester) == [path]
     assert load(path).tape.origin != "seeded"
+    assert load(path).tape.choices["workload"][0].value == 500
+
+
+def test_shrinking_that_was_interrupted_goes_on(pytester: pytest.Pytester):
+    """A tape that says it may not be the smallest: it is shrunk from there, and saved again."""
+    pytester.makepyfile(test_bank=RARE.replace("!= 777", "< 500"))
+    tape = Tape("derived", choices={"workload": [Choice(888, 1_000, "number")]})
+    file = TapeFile(tape, target="test_bank.py::test_rare", unfinished=True)
+    path = Store(pytester.path).folder_of(file.target) / "AssertionError-1.tape"
+    save(path, file)
+    pytester.runpytest("--foretold-runs=1").assert_outcomes(failed=1)
+    assert saved(pytester) == [path]
+    assert not load(path).unfinished
     assert load(path).tape.choices["workload"][0].value == 500
 
 

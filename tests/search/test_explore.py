@@ -494,7 +494,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "seed": ({"seed": "7"}, "a seed is a whole number"),
     "order": ({"order": "random"}, "'asyncio', 'any' or None"),
     "strategy": ({"strategy": "best"}, "strategy is 'portfolio', 'fifo'"),
-    "workers": ({"workers": 4}, "workers=1"),
+    "workers": ({"workers": 0}, "workers is a whole number, 1 or more"),
     "faults": ({"faults": "all"}, "there is no fault"),
     "setting": ({"speed": 3}, "speed"),
     "limit": ({"steps_max": -1}, "steps_max is a whole number, 1 or more"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import foretold
 from foretold.search import store as module
 from foretold.search.store import Store
+from tests.search import campaign_programs
 
 TEST = "tests/test_bank.py::TestTransfers::test_no_money_is_lost[3-über]"
 
@@ -114,3 +118,35 @@ def test_whether_it_can_be_written(tmp_path: Path):
     assert Store(tmp_path / "not" / "yet").is_writable()
     (tmp_path / ".foretold").write_text("", "utf-8")
     assert not Store(tmp_path).is_writable()
+
+
+def test_the_history_of_a_test(tmp_path: Path) -> None:
+    """One line for each search, those of others apart; nonsense in the file is left out."""
+    store = Store(tmp_path)
+    assert store.history("bank:main") == []
+    store.remember("bank:main", {"runs": 1})
+    store.remember("bank:other", {"runs": 2})
+    path = store.root / "history.jsonl"
+    path.write_text(f"{path.read_text()}nonsense\n[1]\n{'[' * 100_000}\n", "utf-8")
+    store.remember("bank:main", {"runs": 3})
+    assert [each["runs"] for each in store.history("bank:main")] == [1, 3]
+    assert (store.root / ".gitignore").exists()
+
+
+def test_what_was_reached_is_tried_first_next_time(tmp_path: Path) -> None:
+    """A search that came near a bug and ended leaves tapes; the next one goes on from there, and
+    the same is found by two workers. A damaged tape is left out."""
+    folder = tmp_path / "corpus"
+    search = partial(foretold.explore, campaign_programs.ladder, shrink=False, confirm=False)
+    first = search(runs=150, seed=1, corpus=folder)
+    assert first.failure is None
+    assert first.coverage.reached > 3
+    tapes = sorted(folder.glob("*.tape"))
+    assert tapes
+    (folder / "broken.tape").write_text("nonsense", "utf-8")
+    kept = tmp_path / "kept"
+    shutil.copytree(folder, kept)
+    alone = search(runs=len(tapes), seed=10**6, corpus=folder)
+    assert alone.coverage.reached >= first.coverage.reached - 3
+    assert search(runs=len(tapes), seed=10**6, corpus=kept, workers=2).coverage == alone.coverage
+    assert not (folder / "broken.tape").exists()

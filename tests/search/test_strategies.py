@@ -136,7 +136,7 @@ def test_a_seed_keeps_its_plan() -> None:
         assert plan == plan_of(seed, PORTFOLIO)
         assert seed not in taken
         taken.add(seed)
-        budget.tell(5 if plan.strategy == "pct" else number % 2)
+        budget.tell(seed, 5 if plan.strategy == "pct" else number % 2)
 
 
 def test_the_budget_follows_what_is_new() -> None:
@@ -146,9 +146,9 @@ def test_the_budget_follows_what_is_new() -> None:
     budget = Budget(single, 0)
     counts = dict.fromkeys(single, 0)
     for _ in range(1_000):
-        plan, _ = budget.next()
+        plan, seed = budget.next()
         counts[plan] += 1
-        budget.tell(3 if plan.strategy == "delays" else 0)
+        budget.tell(seed, 3 if plan.strategy == "delays" else 0)
     best = counts.pop(Plan("any", "delays"))
     assert best > 2 * max(counts.values())
     assert min(counts.values()) >= FLOOR * 1_000 / len(single) - 2

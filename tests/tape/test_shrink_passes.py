@@ -6,6 +6,7 @@ smallest failing tape is known and can be compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -14,11 +15,22 @@ from hypothesis import strategies as st
 
 from foretold.tape import CALLBACKS, ENDED, Choice, Hold, Schedule, Slow, Tape
 from foretold.tape.shrink import PASSES, BudgetSpent, shrink, weight
+from foretold.tape.shrink.calm import calm_choices
 from foretold.tape.shrink.choices import lower_choices
-from foretold.tape.shrink.holds import drop_holds, one_long_hold, until_someone_ended
+from foretold.tape.shrink.configuration import narrow_settings
+from foretold.tape.shrink.cut import cut_blocks
+from foretold.tape.shrink.edit import fingerprint
+from foretold.tape.shrink.holds import (
+    drop_holds,
+    one_long_hold,
+    two_into_one,
+    until_someone_ended,
+)
 from foretold.tape.shrink.minimise import smallest_sublist
-from foretold.tape.shrink.slows import drop_slows
+from foretold.tape.shrink.slows import drop_slows, shorten_slows
+from foretold.tape.shrink.together import add_up, lower_equal, one_large
 from foretold.tape.shrink.whole import calm_streams
+from foretold.tape.streams import BYTES_SEED_BOUND
 
 SEEDED = settings(max_examples=150, derandomize=True, deadline=None, database=None)
 Question = Callable[[Tape], bool]
@@ -147,11 +159,11 @@ def test_whole_streams_become_calm() -> None:
 
 @pytest.mark.parametrize("least", [0, 1, 2, 36, 37, 511, 999])
 def test_a_choice_goes_down_to_the_least_that_fails(least: int) -> None:
-    """By bisection, in about ten questions."""
+    """Small values first, then by bisection: in about twenty questions."""
     asked = Asked(lambda t: sum(values(t, "workload")[:1]) >= least)
     small = lower_choices(tape_of(choices={"workload": [999]}), asked)
     assert sum(values(small, "workload")) == least
-    assert asked.count < 16
+    assert asked.count < 22
 
 
 def test_what_follows_the_last_needed_choice_is_dropped() -> None:
@@ -173,6 +185,146 @@ def test_each_choice_is_lowered_by_itself() -> None:
     small = lower_choices(tape, still_fails)
     assert values(small, "workload") == least
     assert values(small, "net") in ([], [0])
+
+
+def test_only_the_choices_that_matter_stay() -> None:
+    """Two of two hundred, in two streams."""
+    tape = tape_of(choices={"net": [5] * 100, "workload": [7] * 100})
+
+    def still_fails(candidate: Tape) -> bool:
+        net, workload = values(candidate, "net"), values(candidate, "workload")
+        return len(net) > 40 and net[40] == 5 and len(workload) > 3 and workload[3] == 7
+
+    small = calm_choices(tape, still_fails)
+    assert (values(small, "net"), values(small, "workload")) == ([0] * 40 + [5], [0, 0, 0, 7])
+
+
+@pytest.mark.parametrize("least", [0, 1, 17, 30])
+def test_what_only_some_values_do_is_met_among_the_small_ones(least: int) -> None:
+    """Capital letters lie between 17 and 42; from there to 192, where it began, nothing fails."""
+    tape = tape_of(choices={"workload": [192]})
+    bad = {192, *range(least, 43)}
+    small = lower_choices(tape, lambda t: (values(t, "workload") or [0])[0] in bad)
+    assert (values(small, "workload") or [0])[0] <= max(least, 32)
+
+
+def test_a_seed_is_not_bisected() -> None:
+    """Its size means nothing: a few others are tried, no more."""
+    entry = Choice(3_000_000_000, BYTES_SEED_BOUND, "bytes")
+    asked = Asked(lambda t: values(t, "entropy/main") == [3_000_000_000])
+    lower_choices(Tape("recorded", choices={"entropy/main": [entry]}), asked)
+    assert asked.count < 10
+
+
+# --- blocks ----------------------------------------------------------------------------------
+
+
+def more(*elements: int) -> list[Choice]:
+    """A list as Hypothesis draws it: one more? and what; and so on, until no more."""
+    drawn = [each for e in elements for each in (Choice(1, 2, "l"), Choice(e, 100, "l"))]
+    return [*drawn, Choice(0, 2, "l")]
+
+
+def elements_of(tape: Tape) -> list[int]:
+    """The list that such choices make."""
+    drawn, found = iter(values(tape, "workload")), []
+    while next(drawn, 0):
+        found.append(next(drawn, 0))
+    return found
+
+
+@SEEDED
+@given(st.lists(st.integers(0, 99), max_size=12), st.data())
+def test_elements_of_a_list_that_are_not_needed_are_cut_out(
+    elements: list[int], data: st.DataObject
+) -> None:
+    """Wherever they stand: what is needed stays, in its order, and nothing else."""
+    needed = data.draw(st.lists(st.sampled_from(elements), max_size=2) if elements else st.just([]))
+    wanted = Counter(needed) & Counter(elements)
+    tape = Tape("recorded", choices={"workload": more(*elements)})
+
+    def still_fails(candidate: Tape) -> bool:
+        return wanted <= Counter(elements_of(candidate))
+
+    assert Counter(elements_of(shrink(tape, still_fails))) == wanted
+
+
+def test_one_operation_less_without_any_one_of_them() -> None:
+    """A number, and then as many rounds: the third of five is needed, so one round is left."""
+    rounds = [(0, 9), (0, 8), (1, 7), (0, 6), (0, 5)]
+    entries = [Choice(5, 20, "how many")]
+    for kind, amount in rounds:
+        entries += [Choice(kind, 2, "kind"), Choice(amount, 100, "amount")]
+
+    def done(candidate: Tape) -> list[tuple[int, int]]:
+        drawn = iter(values(candidate, "workload"))
+        return [(next(drawn, 0), next(drawn, 0)) for _ in range(next(drawn, 0))]
+
+    tape = Tape("recorded", choices={"workload": entries})
+    small = cut_blocks(tape, lambda t: (1, 7) in done(t))
+    assert done(small) == [(1, 7)]
+
+
+def test_what_belongs_to_a_moment_is_not_moved_to_another() -> None:
+    """The fifth message is late; a cut before it would make the fourth one late instead."""
+    tape = tape_of(choices={"net/main:1c": [0, 0, 0, 0, 9]})
+    asked = Asked(lambda t: True)
+    assert cut_blocks(tape, asked) is tape
+    assert asked.count == 0
+
+
+# --- several at once -------------------------------------------------------------------------
+
+
+def test_equal_values_go_down_together() -> None:
+    """Neither can move alone."""
+    tape = tape_of(choices={"workload": [23, 4, 23]})
+
+    def still_fails(candidate: Tape) -> bool:
+        drawn = [*values(candidate, "workload"), 0, 0, 0]
+        return drawn[0] == drawn[2] >= 5
+
+    assert values(lower_equal(tape, still_fails), "workload") == [5, 4, 5]
+
+
+def test_two_that_add_up_become_one() -> None:
+    """The second one takes over, if it can."""
+    tape = tape_of(choices={"workload": [774, 226]}, bound=1_024)
+    small = add_up(tape, lambda t: sum(values(t, "workload")) >= 1_000)
+    assert values(small, "workload") == [0, 1_000]
+    narrow = tape_of(choices={"workload": [774, 226]}, bound=900)
+    assert add_up(narrow, lambda t: True) is narrow
+
+
+def test_one_late_message_instead_of_many() -> None:
+    """As late as can be, for a start; another pass lowers it."""
+    tape = tape_of(choices={"net/a": [300, 0, 200], "net/b": [400]})
+    latest = one_large(tape, lambda t: max(values(t, "net/a"), default=0) > 800)
+    assert {name: values(latest, name) for name in latest.choices} == {"net/a": [999]}
+
+
+def test_what_widens_the_search_goes_if_it_is_not_needed() -> None:
+    """Faults that did not matter; the limit of the test's own stays."""
+    tape = Tape("recorded", settings={"faults": "kill", "preempt": "lines", "steps_max": 7})
+    small = narrow_settings(tape, lambda t: "preempt" in t.settings)
+    assert small.settings == {"preempt": "lines", "steps_max": 7}
+
+
+def test_three_holds_become_two() -> None:
+    """Two that only prepare the place for a third one are one long one."""
+    tape = tape_of(hold("a", 1, "b", 2), hold("b", 3, "a", 1), hold("c", 2, "d", ENDED))
+    goal = [hold("c", 2, "d", ENDED), hold("a", 2, "b", ENDED)]
+    small = two_into_one(tape, lambda t: list(t.schedule.holds.values()) == goal)
+    assert list(small.schedule.holds.values()) == goal
+
+
+def test_a_slow_step_is_as_short_as_it_may_be() -> None:
+    """To within a sixteenth: a story tells no more digits."""
+    tape = tape_of(Slow("main", "a", 1, 8_000_000))
+    asked = Asked(lambda t: t.schedule.slows["main", "a", 1].ns >= 1_500_000)
+    [slow] = shorten_slows(tape, asked).schedule.slows.values()
+    assert 1_500_000 <= slow.ns < 1_600_000
+    assert asked.count < 12
 
 
 # --- all together ----------------------------------------------------------------------------
@@ -268,8 +420,43 @@ def test_there_is_one_pass_per_idea() -> None:
     """Each pass is a function of its own, from coarse to fine."""
     assert [each.__name__ for each in PASSES] == [
         "calm_streams",
+        "narrow_settings",
         "one_long_hold",
         "drop_slows",
         "drop_holds",
+        "two_into_one",
+        "one_large",
+        "calm_choices",
+        "cut_blocks",
         "lower_choices",
+        "lower_equal",
+        "add_up",
+        "shorten_slows",
     ]
+
+
+def test_no_question_is_asked_twice() -> None:
+    """Labels and calm endings make no other tape of it."""
+    asked: list[object] = []
+
+    def still_fails(candidate: Tape) -> bool:
+        asked.append(fingerprint(candidate))
+        return sum(values(candidate, "workload")) >= 10
+
+    shrink(tape_of(choices={"workload": [40, 30, 20, 10, 5, 0, 0], "net": [3, 3]}), still_fails)
+    assert len(asked) == len(set(asked))
+
+
+def test_tapes_that_give_one_run_have_one_fingerprint() -> None:
+    """And those that may give another have another one."""
+    tape = tape_of(hold("a", 1), choices={"workload": [1, 0]})
+    assert fingerprint(tape) == fingerprint(
+        tape_of(hold("a", 1), choices={"workload": [1], "x": [0]})
+    )
+    others = [
+        tape_of(hold("a", 2), choices={"workload": [1]}),
+        tape_of(hold("a", 1), choices={"workload": [0, 1]}),
+        tape_of(hold("a", 1), choices={"net": [1]}),
+        tape.derived(settings={"order": "asyncio"}),
+    ]
+    assert len({fingerprint(each) for each in (tape, *others)}) == 5

@@ -230,7 +230,11 @@ def _renew_tables() -> None:
     for name in ("_all_tasks", "_scheduled_tasks"):  # until 3.11, and since
         known: Any = vars(tasks).get(name)
         if known is not None:
-            known.data = {task for task in known.data if not _outlives_its_loop(task)}
+            seen = list(known.data)  # in one go: another thread may have a loop, and add its tasks
+            kept = {task for task in seen if not _outlives_its_loop(task)}
+            former, known.data = known.data, kept
+            if len(former) > len(seen):
+                kept.update(set(former).difference(seen))
     eager = vars(tasks).get("_eager_tasks")
     if eager is not None and not eager:
         eager.clear()

@@ -24,6 +24,7 @@ from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
 from foretold.kernel.schedulers.causal import ScheduleLog
+from foretold.kernel.schedulers.continued import ContinuedScheduler
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile, profile_of
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
@@ -155,7 +156,10 @@ class Kernel:
                 log: ScheduleLog = self.tape.log
                 return log.scheduler(self.host, holds, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
-            return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            if self.tape.continuation is None:
+                return keyed
+            return ContinuedScheduler(keyed, self.tape.continuation, self.clock, self.host)
         if self.tape.origin == "enumerated":
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))
@@ -179,6 +183,12 @@ class Kernel:
     def decisions(self) -> int:
         """How many real choices there were about order."""
         return (self.scheduler.decisions if self.scheduler else 0) + self.overlaps
+
+    @property
+    def broken_holds(self) -> int:
+        """How many holds of the tape ended before what they waited for had happened."""
+        of_threads = self.crew.pool.scheduler.broken_holds if self.crew is not None else 0
+        return of_threads + (self.scheduler.broken_holds if self.scheduler else 0)
 
     def profile(self) -> Profile:
         """What this run has shown."""
@@ -268,7 +278,11 @@ class Kernel:
         if self.trace.detail:
             self.keep("stalled", f"blocked its host for {ns / NS:g} s (time.sleep)", None)
 
-    def keep(self, kind: str, text: str, place: Place | None) -> None:
+    def keep(
+        self, kind: str, text: str, place: Place | None, callers: tuple[Place, ...] = ()
+    ) -> None:
         """Keep an event for the story."""
-        actor = self.current
-        self.trace.keep(Event(self.clock.ns, self.host, actor.name, actor.steps, kind, text, place))
+        actor, now_ns = self.current, self.clock.ns
+        self.trace.keep(
+            Event(now_ns, self.host, actor.name, actor.steps, kind, text, place, callers)
+        )

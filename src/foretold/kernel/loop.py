@@ -36,7 +36,7 @@ from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.strand import Strand
 from foretold.kernel.timed import KEY_BITS, NEVER_NS, TimedLoop
-from foretold.kernel.waiting import how_it_ended, place_of_task
+from foretold.kernel.waiting import await_chain, how_it_ended, users_callers, users_place
 
 _stock: Any = base_events  # typeshed omits what we borrow from it
 _FunctionType = types.FunctionType
@@ -509,7 +509,11 @@ class WorldLoop(TimedLoop):
         if actor is self.kernel.callbacks:
             self.kernel.keep("callback", label_of(callback), None)
         else:
-            self.kernel.keep("resumes", "", place_of_task(callback.__self__))
+            stack, trace = await_chain(callback.__self__.get_coro()), self.kernel.trace
+            self.kernel.keep("resumes", "", users_place(stack), users_callers(stack))
+            key = (self.kernel.host, actor.name, actor.steps)
+            if key in trace.watched:
+                trace.stacks[key] = stack
 
     # Where asyncio reports what nobody caught
 

@@ -32,6 +32,8 @@ def session() -> Iterator[None]:
         return
     was_enabled = gc.isenabled()
     installed = False
+    # Those who watch the collector (Dask's workers do) would look at the real machine in a run.
+    watchers, gc.callbacks[:] = gc.callbacks[:], []
     try:
         gc.disable()
         _collect_what_runs_left()
@@ -46,8 +48,18 @@ def session() -> Iterator[None]:
         if installed:
             patches.remove()  # after it: a collection makes the next session scan the whole heap
         gc.unfreeze()  # also what others froze: that only makes it collectable again
+        gc.callbacks[:0] = watchers
         if was_enabled:
             gc.enable()
+
+
+def look_away() -> None:
+    """Inside a session: what exists by now is not looked at either when garbage is collected.
+
+    For a search, whose notes grow while it goes on.
+    """
+    if _depth:
+        gc.freeze()
 
 
 def _collect_what_runs_left() -> None:

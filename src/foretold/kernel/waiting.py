@@ -17,6 +17,7 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 _SITE = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FRAMES_MAX = 200
+_CALLERS_MAX = 4
 
 
 def await_chain(coro: Any) -> list[Place]:
@@ -63,6 +64,12 @@ def users_place(places: list[Place]) -> Place | None:
         if not is_library(place.file):
             return place
     return places[-1] if places else None
+
+
+def users_callers(places: list[Place]) -> tuple[Place, ...]:
+    """The user's lines above the innermost of them, the nearest first; a few of them."""
+    own = [place for place in places if not is_library(place.file)]
+    return tuple(own[-2 : -2 - _CALLERS_MAX : -1])
 
 
 def place_of_task(task: asyncio.Task[Any]) -> Place | None:

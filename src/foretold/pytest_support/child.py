@@ -11,21 +11,26 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from foretold.errors import UsageError
+from foretold.pytest_support.trial import EXPLAIN_VARIABLE
 from foretold.search.store import FOLDER
 
 HELD, VIOLATED, USAGE, VACUOUS, INTERRUPTED = 0, 1, 2, 4, 130
 _PLUGIN = "_foretold_pytest"
 
 
-def explore(target: str, *, runs: int | None, seed: int | None, as_json: bool) -> int:
+def explore(
+    target: str, *, runs: int | None, seed: int | None, as_json: bool, junit: str | None = None
+) -> int:
     """Search with the tests that `target` names. Returns an exit code of ours."""
     options = [] if runs is None else [f"--foretold-runs={runs}"]
     options += [] if seed is None else [f"--foretold-seed={seed}"]
+    options += [] if junit is None else [f"--junit-xml={junit}"]
     code, record = _pytest(target, options, to_stderr=as_json)
     if as_json:
         words = {HELD: "held", VIOLATED: "violated", VACUOUS: "vacuous"}
@@ -41,10 +46,11 @@ def replay_seed(target: str, seed: int, profile: str = "") -> int:
     return _pytest(target, [f"--foretold-run-seed={seed}", *learned])[0]
 
 
-def replay_file(tape: str, target: str) -> int:
-    """A tape on the test it was recorded for."""
+def replay_file(tape: str, target: str, *, continuations: int = 0) -> int:
+    """A tape on the test it was recorded for; with continuations, it is explained as well."""
     options = [f"--foretold-replay={Path(tape).resolve()}"]
-    return _pytest(_from_here(target, tape), options)[0]
+    asked = {EXPLAIN_VARIABLE: str(continuations)} if continuations else {}
+    return _pytest(_from_here(target, tape), options, environment=asked)[0]
 
 
 def _from_here(target: str, tape: str) -> str:
@@ -57,14 +63,18 @@ def _from_here(target: str, tape: str) -> str:
 
 
 def _pytest(
-    target: str, options: list[str], *, to_stderr: bool = False
+    target: str,
+    options: list[str],
+    *,
+    to_stderr: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> tuple[int, dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="foretold-") as folder:
         record = Path(folder, "record.json")
         command = [sys.executable, "-m", "pytest", *plugin_arguments(), target, *options]
         process = subprocess.Popen(
             command,
-            env={**os.environ, "FORETOLD_RECORD": str(record)},
+            env={**os.environ, **(environment or {}), "FORETOLD_RECORD": str(record)},
             stdout=sys.stderr if to_stderr else None,
         )
         code = _wait(process)

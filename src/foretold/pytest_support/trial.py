@@ -7,6 +7,7 @@ between the two (name, seed, place to keep tapes, command to replay) comes in an
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import unittest
 from collections.abc import Callable, Mapping
@@ -17,19 +18,23 @@ from typing import Any
 from foretold.errors import TapeError
 from foretold.kernel import real
 from foretold.pytest_support.simulation import Simulation
-from foretold.report.text import departures, failure_note
-from foretold.search.explore import Progress, explore
+from foretold.report.explained import explanation_text
+from foretold.report.text import failure_note
+from foretold.search.explain import explain
+from foretold.search.explore import Progress, explore, resume
 from foretold.search.failure import Failure, Outcome
 from foretold.search.replayers import Replayer
-from foretold.search.signature import signature_of
+from foretold.search.retry import failure_of, recorded_elsewhere
 from foretold.search.store import Store
-from foretold.search.story import faults_of, tell_run
-from foretold.tape.file import TapeFile, environment_differences, load
+from foretold.tape.file import TapeFile, load
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
 from foretold.world.world import World
 
 Main = Callable[[World], Any]
+
+EXPLAIN_VARIABLE = "FORETOLD_EXPLAIN"
+"""Set by `foretold explain`: so many continuations from each point of the run that is replayed."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,12 @@ class Trial:
         self.record.replayed = str(path)
         file = load(path)
         done = self._execute(file)
-        return self._noted(self._failure_of(done, file, path))
+        found = failure_of(done, file, path)
+        asked = os.environ.get(EXPLAIN_VARIABLE, "")
+        if found is not None and asked.isdecimal():
+            explained = explain(self.main, file.tape, continuations=max(1, int(asked)))
+            found.story += f"\n\n{explanation_text(explained)}"
+        return self._noted(found)
 
     def main(self, world: World) -> Any:
         """The test as a function of the world alone."""
@@ -131,7 +141,7 @@ class Trial:
                 continue
             if found is not None:
                 return found
-            if not _recorded_elsewhere(file):
+            if not recorded_elsewhere(file):
                 self.record.fixed.append(str(self.errand.store.set_aside(path)))
         return None
 
@@ -140,7 +150,23 @@ class Trial:
         if tape.origin == "seeded":  # saved, and then killed before it was shrunk: do that now
             settings = dict(self.simulation.settings, **tape.settings)
             return self._search(1, tape.seed, settings).failure
-        return self._failure_of(self._execute(file), file, path)
+        if file.unfinished:
+            return self._go_on(path)
+        return failure_of(self._execute(file), file, path)
+
+    def _go_on(self, path: Path) -> Failure | None:
+        """It was being shrunk when somebody interrupted."""
+        settings = self.simulation.settings
+        found = resume(
+            self.main,
+            path,
+            confirm=False,
+            isolation=settings.get("isolation"),
+            wall_s_max=settings.get("wall_s_max"),
+            replayer=self.errand.replayer if settings.get("confirm", True) else None,
+        )
+        self._raise_verdict()
+        return found
 
     def _execute(self, file: TapeFile) -> Run:
         settings = Settings.from_tape(file.tape.settings)
@@ -149,22 +175,6 @@ class Trial:
         self.record.runs += 1
         self._raise_verdict()
         return done
-
-    def _failure_of(self, done: Run, file: TapeFile, path: Path) -> Failure | None:
-        if done.error is None:
-            return None
-        found = Failure(done.error, file.tape, signature_of(done.error), 0, file.tape.seed)
-        found.target = file.target
-        found.digest = done.digest
-        found.saved_as = path
-        found.stock_asyncio = file.tape.settings.get("order") == "asyncio"
-        # This is a fresh process already: nothing else needs to be asked.
-        found.reproduced = True
-        if file.digest is not None and file.digest != done.digest:
-            found.doubt = "not by the same steps as when it was recorded" + _why_else(file)
-        found.story, found.delays = tell_run(done)
-        found.faults = faults_of(done)
-        return found
 
     # What may fail now
 
@@ -216,30 +226,11 @@ class Trial:
         if found is None:
             return None
         note = failure_note(found, runs=self.errand.runs, command=self.errand.command(found))
-        if found.run == 0:
-            _, _, rest = note.partition("\n")
-            note = f"{_how_replayed(found)}\n{rest}"
         found.exception.add_note(note)
         self.record.failed = True
         self.record.note = note
         self.record.saved_as = str(found.saved_as or "")
         return found
-
-
-def _how_replayed(found: Failure) -> str:
-    """In place of the line that says how a search found it: here nothing was searched."""
-    shape = departures(found.tape).rstrip(",")
-    return f"foretold replayed a saved failure (seed {found.seed}; {shape})"
-
-
-def _recorded_elsewhere(file: TapeFile) -> bool:
-    """Whether its holding here proves nothing: another Python may be the one that fails."""
-    return any("hash seed" not in text for text in environment_differences(file))
-
-
-def _why_else(file: TapeFile) -> str:
-    differences = environment_differences(file)
-    return f" ({'; '.join(differences)})" if differences else ": the code has changed since"
 
 
 def about_test() -> tuple[type[BaseException], ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from foretold.report.text import place_text, replay_arguments
 from foretold.search.failure import Failure, Outcome
+from foretold.search.feedback import Coverage
 
 
 def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
@@ -24,8 +25,43 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "notes": outcome.notes,
         "covered": outcome.covered,
         "failure": _failure_data(failure, target) if failure is not None else None,
+        "failures": [_failure_data(each, target) for each in outcome.failures],
+        "elapsed_s": round(outcome.elapsed_s, 3),
+        "interrupted": outcome.interrupted,
+        "coverage": _coverage_data(outcome.coverage),
+        "worker_notes": outcome.worker_notes,
+        "goes_together": {
+            ": ".join(failure.signature): [
+                {"setting": each.setting, "failing": each.failing, "share": each.share, "p": each.p}
+                for each in outcome.swarm.together_with(failure.signature)
+            ]
+            for failure in outcome.failures
+        },
     }
     return json.dumps(data, indent=2)
+
+
+def history_data(outcome: Outcome) -> dict[str, Any]:
+    """What is remembered of a search."""
+    return {
+        "seed": outcome.seed,
+        "runs": outcome.runs,
+        "elapsed_s": round(outcome.elapsed_s, 3),
+        "coverage": _coverage_data(outcome.coverage),
+        "failures": [
+            {"kind": each.signature.kind, "place": each.signature.place, "times": each.times}
+            for each in outcome.failures
+        ],
+    }
+
+
+def _coverage_data(coverage: Coverage) -> dict[str, Any]:
+    return {
+        "reached": coverage.reached,
+        "new_per_1000_runs": coverage.growth,
+        "expected_new_per_run": coverage.per_run,
+        "unseen_at_least": coverage.unseen,
+    }
 
 
 def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
@@ -35,6 +71,8 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
         "message": str(failure.exception),
         "place": place_text(failure.exception),
         "run": failure.run,
+        "times": failure.times,
+        "configuration": failure.configuration,
         "seed": failure.seed,
         "order": settings.get("order"),
         "strategy": settings.get("strategy"),

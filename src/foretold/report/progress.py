@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from foretold.kernel import real
 from foretold.search.explore import Progress as Standing
+from foretold.search.words import count
 
 FIRST_LINE_RUNS = 1_000
 """The first plain line comes after so many runs, the next whenever they have doubled."""
@@ -37,6 +38,7 @@ class SearchProgress:
         self.last = Standing(0, 0, 0)
         self._stage = "searching"
         self._drawn_s = 0.0
+        self._began_s = real.monotonic()
         self._next_line = FIRST_LINE_RUNS
         self._runs_max = runs_max
         self._bar = self._make_bar() if (on_terminal() if bar is None else bar) else None
@@ -77,7 +79,16 @@ class SearchProgress:
         elif standing.runs >= self._next_line:
             self._next_line *= 2
             of = f" of {self._runs_max:,}" if self._runs_max is not None else ""
-            say(f"{standing.runs:,}{of} runs, all held")
+            say(f"{standing.runs:,}{of} runs, {self._so_far(standing)}")
+
+    def _so_far(self, standing: Standing) -> str:
+        parts = [
+            count(standing.failures, "kind") + " of failure" if standing.failures else "all held"
+        ]
+        if standing.reached:
+            rate = standing.runs / max(1e-9, real.monotonic() - self._began_s)
+            parts += [f"{rate:,.0f} runs/s", f"reached {standing.reached:,}"]
+        return ", ".join(parts)
 
     def _move(self, bar: Progress, standing: Standing) -> None:
         now = real.monotonic()
@@ -85,6 +96,8 @@ class SearchProgress:
             return
         self._stage, self._drawn_s = standing.stage, now
         stage = _STAGES.get(standing.stage, standing.stage)
+        if standing.stage == "searching":
+            stage = f"{stage}: {self._so_far(standing)}"
         bar.update(self._task, completed=standing.runs, description=stage, refresh=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretold.report.text import departures, exception_text
+from foretold.search.pair import Decision
 from foretold.search.signature import place_of
 from foretold.search.story import tell_run
 from foretold.search.words import count, duration, ordinal, short_path, until_of
@@ -22,6 +23,7 @@ def header_text(file: TapeFile, name: str) -> str:
         ("failure", failure_in_words(file.failure) if file.failure else "(none noted)"),
         ("seed", f"{file.tape.seed}, {settings_in_words(file.tape)}"),
         ("departs by", departures(file.tape)),
+        *([("shrinking", f"not finished: foretold shrink {name} goes on")] * file.unfinished),
         ("recorded", f"by foretold {file.foretold}, {file.implementation} {file.python}, "
          f"{file.platform}"),
     ]  # fmt: skip
@@ -75,10 +77,10 @@ def environment_text(file: TapeFile) -> str:
 # What a replay gave
 
 
-def story_text(done: Run) -> str:
+def story_text(done: Run, decision: Decision | None = None) -> str:
     """The exception, and the story that leads to it."""
     assert done.error is not None, "only failing runs have a story"
-    return f"{exception_text(done.error)}\n\n{tell_run(done)[0]}"
+    return f"{exception_text(done.error)}\n\n{tell_run(done, decision)[0]}"
 
 
 def is_same_failure(expected: FailureNote, error: BaseException) -> bool:

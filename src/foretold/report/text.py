@@ -29,18 +29,39 @@ _LOOP = f"{os.sep}asyncio{os.sep}"
 
 def failure_note(failure: Failure, *, runs: int, command: str) -> str:
     """What is added to the user's own exception; `runs` is how many were asked for."""
-    parts = [_found(failure, runs), *_stock(failure), *_replayed(failure)]
+    parts = [_found(failure, runs), *_configured(failure), *_stock(failure), *_replayed(failure)]
     parts += [failure.story] if failure.story else []
     parts += [f"Note: {note}" for note in failure.notes]
     return "\n".join([*parts, f"Replay it: {command}"])
 
 
 def _found(failure: Failure, runs: int) -> str:
+    if failure.run == 0:  # nothing was searched
+        shape = departures(failure.tape).rstrip(",")
+        return f"foretold replayed a saved failure (seed {failure.seed}; {shape})"
     settings = failure.tape.settings
     how = f"seed {failure.seed}, order {settings.get('order')}"
     if settings.get("order") == "any":
         how += f", strategy {settings.get('strategy')}"
-    return f"foretold found this in run {failure.run:,} of {runs:,} ({how}); {_shrunk(failure)}"
+    if failure.changes:
+        how += f", changed {count(failure.changes, 'time')} since"
+    again = f" and {failure.times - 1:,} more" if failure.times > 1 else ""
+    where = f"run {failure.run:,}{again} of {runs:,}"
+    return f"foretold found this in {where} ({how}); {_shrunk(failure)}"
+
+
+def _configured(failure: Failure) -> list[str]:
+    """What the run drew for all of it, as far as the story does not tell it: faults and knobs."""
+    told = ("order", "strategy", "cost of a step", "slow steps")
+    drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(told)}
+    faults = [name.removeprefix("fault ") for name, v in drawn.items() if _is_on(name, v)]
+    parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ")]
+    parts += [f"faults {', '.join(faults)}"] if faults else []
+    return [f"The run was configured with {'; '.join(parts)}."] if parts else []
+
+
+def _is_on(name: str, value: str) -> bool:
+    return name.startswith("fault ") and value == "on"
 
 
 def _shrunk(failure: Failure) -> str:
@@ -59,9 +80,19 @@ def departures(tape: Tape) -> str:
         (len(tape.schedule.slows), "late step"),
         (chosen, "chosen value"),
         (_faults_on(tape), "fault"),
+        (_late_messages(tape), "late message"),
     ]
     parts = [count(n, noun) for n, noun in counted if n]
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
+
+
+def _late_messages(tape: Tape) -> int:
+    return sum(
+        1
+        for name, entries in tape.choices.items()
+        for choice in entries
+        if name.startswith("net/") and choice.value and choice.label == "latency"
+    )
 
 
 def _faults_on(tape: Tape) -> int:
@@ -208,7 +239,7 @@ def interrupted_text(runs: int, seed: int, found: Sequence[Path]) -> str:
 
 def replay_arguments(failure: Failure, target: str) -> str:
     """What `foretold replay` needs to run this failure again."""
-    if failure.saved_as is not None:
+    if failure.saved_as is not None:  # what was changed since its seed can be had as a file alone
         return shlex.quote(short_path(str(failure.saved_as)))
     return f"{shlex.quote(target)} {seed_arguments(failure)}"
 

@@ -33,7 +33,6 @@ class Budget:
         self._merits = [1.0] * count
         self._credits = [0.0] * count
         self._idle: set[Plan] = set()
-        self._latest = 0
         self._shares: list[tuple[int, float]] = []
         """Who takes part, and what each gets of a run; empty if that is to be reckoned."""
 
@@ -49,7 +48,6 @@ class Budget:
         credits[chosen] -= 1
         seed = seeds[chosen]
         self._seeds[chosen] += len(self._plans)
-        self._latest = chosen
         return self._plans[chosen], seed
 
     def _reckoned(self) -> list[tuple[int, float]]:
@@ -59,9 +57,9 @@ class Budget:
         self._shares = [(i, equal + (1 - FLOOR) * self._merits[i] / merits) for i in active]
         return self._shares
 
-    def tell(self, news: int) -> None:
-        """How much the run that was given out last has reached that none before had."""
-        index = self._latest
+    def tell(self, seed: int, news: int) -> None:
+        """How much the run with this seed has reached that none before had."""
+        index = seed % len(self._plans)
         self._shares = []
         self._merits[index] = MEMORY * self._merits[index] + (1 - MEMORY) * min(news, NEWS_MAX)
 

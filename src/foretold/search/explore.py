@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from foretold.arguments import check_number, check_seed, check_whole, nearest
-from foretold.errors import ForetoldError, TapeError, UsageError
+from foretold.errors import ForetoldError, UsageError, WorkerDied
 from foretold.kernel import real
 from foretold.kernel.session import session
-from foretold.search import stock
-from foretold.search.budget import Budget
+from foretold.search.batch import Maker, Seen
+from foretold.search.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
+from foretold.search.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
+from foretold.search.executors import executor_named
 from foretold.search.exhaustive import Enumeration, check_delays
 from foretold.search.failure import Failure, Outcome
 from foretold.search.isolation import Brief, runner_for
-from foretold.search.learning import Learner
-from foretold.search.portfolio import EXHAUSTIVE, Plan, plans_for
+from foretold.search.planner import SeedPlanner
+from foretold.search.portfolio import EXHAUSTIVE
 from foretold.search.replayers import Replayer, replayer_for
-from foretold.search.signature import Signature, signature_of
-from foretold.search.story import faults_of, tell_run
-from foretold.search.verify import confirm
-from foretold.tape import Setting, Tape
-from foretold.tape.shrink import BudgetSpent
-from foretold.tape.shrink import shrink as shrink_tape
+from foretold.search.rounds import Rounds
+from foretold.search.signature import Signature
+from foretold.search.targets import importable_name
+from foretold.search.workout import Workshop
+from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute, tape_given
 from foretold.world.settings import Settings
 
 RUNS_DEFAULT = 100
 RUNS_TO_THE_END = 1 << 62
-SHRINK_RUNS_MAX = 2_000
-SHRINK_S_MAX = 30.0
 NOTES_MAX = 10
 
 
@@ -46,6 +47,16 @@ class Progress:
     runs_max: int
     failures: int
     stage: str = "searching"
+    reached: int = 0
+    """How many different things were reached so far (`kernel/reach.py`)."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C was pressed in a search. It knows what was found until then."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("interrupted")
+        self.outcome = outcome
 
 
 def explore(
@@ -57,11 +68,15 @@ def explore(
     strategy: str = "portfolio",
     delays: int | None = None,
     workers: int = 1,
+    executor: str | Executor | None = None,
     faults: FaultSet | str | None = None,
     shrink: bool = True,
     confirm: bool = True,
+    keep_going: bool = False,
+    feedback: bool = True,
     time_s: float | None = None,
     save_to: str | Path | None = None,
+    corpus: str | Path | None = None,
     target: str | None = None,
     replayer: Replayer | None = None,
     isolation: str | None = None,
@@ -70,13 +85,20 @@ def explore(
 ) -> Outcome:
     """Run `main` again and again, each time on another tape, until a run fails.
 
+    With `keep_going=True` the search goes on after that, and failures of one kind at one place
+    count as one. `workers=4` makes the runs in four forks of this process; which runs are made, and
+    what is found, is the same for any number of workers. `executor` is another
+    `concurrent.futures.Executor` to make them, or "dask://host:port". `feedback=False` does without
+    looking at what runs reach, which costs a few per cent.
+
     `order=None` uses both orders. There are 100 `runs`, if nothing else is said.
     `strategy="exhaustive"` runs each schedule with at most `delays` delays (2) instead, to the end
     of them, and `Outcome.covered` says which have been run. `time_s` ends the search after that
-    many real seconds. A failing tape is written to the folder `save_to` before shrinking begins:
-    a kill loses nothing. `isolation="fork"` starts each run from the same module state, in a fork
-    of this process. `faults` is what the world may do to the program by itself, such as
-    `foretold.faults.network`.
+    many real seconds. A failing tape is written to the folder `save_to` before shrinking begins: a
+    kill loses nothing. In the folder `corpus` tapes are kept that are worth a second look: the next
+    search with that folder tries them first. `isolation="fork"` starts each run from the same
+    module state, in a fork of this process.
+    `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
     Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
     exhaustive = strategy == EXHAUSTIVE
@@ -86,19 +108,37 @@ def explore(
     check_seed(seed)
     if time_s is not None:
         check_number("time_s", time_s, above=0, finite=False)
-    if workers != 1:
-        raise UsageError("several workers are not part of this version yet: leave workers=1")
-    plans = plans_for(order, strategy)
+    check_whole("workers", workers, at_least=1, example=4)
     delays = check_delays(delays, strategy, order, isolation)
-    search = Search(bind_main(main), plans, _settings({**settings, "faults": faults}), isolation)
+    several = workers > 1 or executor is not None
+    if exhaustive and several:
+        raise UsageError('strategy="exhaustive" runs in one process: leave workers=1')
+    changed = _settings({**settings, "faults": faults})
+    stored = load_corpus(Path(corpus)) if corpus is not None else {}
+    planner = SeedPlanner(
+        order, strategy, seed, feedback=feedback, stored=list(stored), profile=changed.profile
+    )
+    search = Search(
+        bind_main(main),
+        changed,
+        isolation,
+        feedback=feedback,
+        keeps_going=keep_going,
+        stored=stored,
+    )
     search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
     search.target = target or ""
+    search.import_as = target or importable_name(main) or ""
     search.replayer = replayer or (replayer_for(main) if confirm else None)
     search.on_progress = on_progress
     with session():
         if exhaustive:
             return search.run_all(runs, seed, time_s, delays)
-        return search.run(runs, seed, time_s)
+        crowd = search.crowd_of(executor, workers) if several else contextlib.nullcontext()
+        outcome = search.run(planner, crowd, runs, seed, time_s)
+        if corpus is not None:
+            search.keep_corpus(Path(corpus), planner.corpus)
+        return outcome
 
 
 def _settings(changes: dict[str, Any]) -> Settings:
@@ -119,81 +159,128 @@ def replay(main: Main, tape: Tape | str | os.PathLike[str]) -> Run:
     return done
 
 
+def resume(
+    main: Main,
+    tape: str | os.PathLike[str],
+    *,
+    confirm: bool = True,
+    isolation: str | None = None,
+    wall_s_max: float | None = None,
+    replayer: Replayer | None = None,
+    on_stage: Callable[[str], object] | None = None,
+) -> Failure | None:
+    """Go on shrinking from the best tape that a search saved before it was interrupted.
+
+    The file is written anew with what is found; None if the run holds now.
+    """
+    path, file = Path(tape), load(tape)
+    workshop = Workshop(bind_main(main), runner_for(bind_main(main), isolation), wall_s_max)
+    workshop.target = file.target
+    workshop.replayer = replayer or (replayer_for(main) if confirm else None)
+    workshop.on_stage = on_stage or workshop.on_stage
+    with session():
+        return workshop.go_on(file, path)
+
+
 class Search:
     """One search with its settings."""
 
     def __init__(
         self,
         main: Callable[[Any], Any],
-        plans: tuple[Plan, ...],
         settings: Settings,
         isolation: str | None = None,
+        *,
+        feedback: bool = False,
+        keeps_going: bool = False,
+        stored: Mapping[str, Tape] | None = None,
     ) -> None:
         self.main = main
         self._run_tape = runner_for(main, isolation)
-        self.plans = plans
+        self._maker = Maker(
+            main, settings, isolation, feedback=feedback, swarm=keeps_going, stored=stored
+        )
+        self._feedback = feedback
+        self._isolation = isolation
         self.settings = settings
         self.shrinks = self.confirms = True
+        self.keeps_going = keeps_going
         self.save_to: str | Path | None = None
         self.target = ""
+        self.import_as = ""
+        """How workers elsewhere find the program."""
         self.replayer: Replayer | None = None
         self.on_progress: Callable[[Progress], object] | None = None
-        self._learner = Learner()
-        self._by_plan = self._planned()
+        self.crowd: Crowd | None = None
+        """Those who make the runs; None if that is done here."""
+        self.outcome = Outcome(0, 0)
         self._runs_max = 0
 
-    def _planned(self) -> dict[Plan, tuple[Settings, dict[str, Setting]]]:
-        """The settings of a run, by its plan, with what is known by now."""
-        known = self._learner.text or self.settings.profile
-        planned = {
-            plan: self.settings.with_changes(
-                order=plan.order, strategy=plan.strategy, profile=known
-            )
-            for plan in self.plans
-        }
-        return {plan: (each, each.on_tape()) for plan, each in planned.items()}
+    @contextlib.contextmanager
+    def crowd_of(self, executor: str | Executor | None, workers: int) -> Iterator[Crowd]:
+        """Workers for this search."""
+        recipe = recipe_for(
+            self._maker,
+            self.import_as,
+            self.settings,
+            self._isolation,
+            feedback=self._feedback,
+            swarm=self.keeps_going,
+        )
+        with contextlib.ExitStack() as stack:
+            stack.callback(done_with, recipe)
+            if isinstance(executor, Executor):
+                who = executor
+            else:
+                who = stack.enter_context(executor_named(executor, workers))
+            check_elsewhere(who, self.import_as)
+            yield Crowd(who, workers, recipe, self._note_death)
 
-    def run(self, runs: int, seed: int, time_s: float | None) -> Outcome:
-        outcome = Outcome(0, seed)
+    def _note_death(self, text: str) -> None:
+        self.outcome.worker_notes.append(text)
+
+    def run(
+        self,
+        planner: SeedPlanner,
+        crowd: contextlib.AbstractContextManager[Crowd | None],
+        runs: int,
+        seed: int,
+        time_s: float | None,
+    ) -> Outcome:
+        """Search, and work out what was found, when those who helped are gone."""
+        outcome = self.outcome
+        outcome.seed = seed
         self._runs_max = runs
-        started = real.monotonic()
-        budget = Budget(self.plans, seed)
-        while outcome.runs < runs:
-            if time_s is not None and real.monotonic() - started > time_s:
-                break
-            plan, next_seed = budget.next()
-            done = self._one(plan, next_seed, outcome)
-            if done.signature is not None:
-                tape = Tape.seeded(next_seed, self._by_plan[plan][1])
-                outcome.failures.append(self._work_out(tape, done, next_seed, outcome.runs))
-                break
-            if done.pairs:
-                budget.tell(self._learner.news(done.pairs))
-            if self._learner.note(done.profile):
-                self._by_plan = self._planned()
-            if idle := self._idle_after(plan, done):
-                budget.drop(idle)
-            if budget.spent:
-                outcome.vacuous = True
-                break
-        outcome.elapsed_s = real.monotonic() - started
-        outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
+        try:
+            with crowd as self.crowd:
+                failed = self._search(planner, runs, time_s)
+            self.crowd = None
+            outcome.vacuous = planner.is_vacuous and not failed
+            outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
+            for seen in failed:
+                self._work_out(seen)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+            raise Interrupted(outcome) from None
         return outcome
 
     def run_all(self, runs: int, seed: int, time_s: float | None, delays: int) -> Outcome:
         """Each schedule with at most so many delays, instead of those that seeds lead to."""
-        outcome = Outcome(0, seed)
-        self._runs_max = runs
+        outcome = self.outcome
+        outcome.seed, self._runs_max = seed, runs
         started = real.monotonic()
-        settings, on_tape = next(iter(self._by_plan.values()))
-        schedules = Enumeration(lambda tape: self._run_tape(tape, settings), on_tape, delays)
+        settings = self.settings.with_changes(order="any", strategy="fifo")
+        schedules = Enumeration(
+            lambda tape: self._run_tape(tape, settings), settings.on_tape(), delays
+        )
         for tape, done in schedules:
-            self._count(done, outcome)
+            self._count(done)
             if done.signature is not None:
-                recorded = self._again(tape, recording=True)
-                if recorded.signature == done.signature and recorded.recorded is not None:
-                    tape = recorded.recorded  # in words that a replay understands
-                outcome.failures.append(self._work_out(tape, done, seed, outcome.runs))
+                again = self._run_tape(tape, settings, recording=True)
+                if again.signature == done.signature and again.recorded is not None:
+                    tape = again.recorded  # in words that a replay understands
+                found = self._found(tape, done, outcome.runs, seed)
+                self._workshop(outcome.runs).work_out(found)
             if done.signature is not None or outcome.runs >= runs:
                 break
             if time_s is not None and real.monotonic() - started > time_s:
@@ -203,121 +290,106 @@ class Search:
         outcome.vacuous = outcome.failure is None and schedules.nothing_to_choose
         return outcome
 
-    def _one(self, plan: Plan, seed: int, outcome: Outcome) -> Brief:
-        settings, on_tape = self._by_plan[plan]
-        learning = self._learner.wants_next()
-        done = self._run_tape(Tape.seeded(seed, on_tape), settings, learning=learning)
-        self._count(done, outcome)
-        return done
+    def keep_corpus(self, folder: Path, corpus: Corpus) -> None:
+        """Keep the newest tapes that reached something new."""
+        newest = corpus.entries[-STORED_MAX:]
+        store_corpus(folder, map(self._maker.recording_of, newest), self.target)
 
-    def _count(self, done: Brief, outcome: Outcome) -> None:
+    def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> list[Seen]:
+        """The failing runs, one of each kind."""
+        outcome, rounds = self.outcome, Rounds(planner, runs)
+        started = real.monotonic()
+        results = here(self._maker, rounds) if self.crowd is None else self.crowd.results(rounds)
+        failed: list[Seen] = []
+        with contextlib.closing(results):
+            for seen in results:
+                news = self._add(seen)
+                rounds.put(seen, news)
+                if seen.brief.signature is not None:
+                    failed += self._note_failure(seen)
+                    if not self.keeps_going:
+                        break
+                outcome.elapsed_s = real.monotonic() - started
+                if time_s is not None and outcome.elapsed_s > time_s:
+                    break
+        rounds.finish()
+        outcome.elapsed_s = real.monotonic() - started
+        return failed
+
+    def _add(self, seen: Seen) -> int:
+        """Returns how much of what the run reached was new."""
+        if self.keeps_going:
+            self.outcome.swarm.add(seen.brief.configuration, seen.brief.signature)
+        news = self.outcome.coverage.add(seen.features)
+        self._count(seen.brief)
+        return news
+
+    def _count(self, done: Brief) -> None:
+        outcome = self.outcome
         outcome.runs += 1
         outcome.discarded += bool(done.discarded)
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
             _add_points(outcome, done)
         outcome.notes = outcome.notes or done.notes[:NOTES_MAX]
-        self._tell_progress(outcome.runs, len(outcome.failures), "searching")
+        self._tell_progress(outcome.runs, "searching")
 
-    def _tell_progress(self, runs: int, failures: int, stage: str) -> None:
+    def _tell_progress(self, runs: int, stage: str) -> None:
         if self.on_progress is not None:
-            self.on_progress(Progress(runs, self._runs_max, failures, stage))
+            outcome, crowd = self.outcome, self.crowd
+            made = runs if crowd is None or stage != "searching" else crowd.made
+            reached, failed = outcome.coverage.reached, len(outcome.failures)
+            self.on_progress(Progress(max(runs, made), self._runs_max, failed, stage, reached))
 
-    def _idle_after(self, plan: Plan, done: Brief) -> tuple[Plan, ...]:
-        """Plans under which no choice is ever made: one run of them is enough."""
-        if done.choices or done.discarded:
-            return ()
-        # Nobody to choose between, in any order.
-        return self.plans if plan.order == "any" or done.alone else (plan,)
+    def _note_failure(self, seen: Seen) -> list[Seen]:
+        """Count a failing run. If it is the first of its kind, keep its tape at once."""
+        done = seen.brief
+        wanted, lineage = done.signature, seen.errand.lineage
+        assert wanted is not None, "only failing runs are noted"
+        for known in self.outcome.failures:
+            if known.signature == wanted:
+                known.times += 1
+                return []
+        tape = self._maker.tape_of(lineage)
+        run, seed = seen.errand.number, tape.seed if lineage.stored else lineage.seed
+        found = self._found(tape, done, run, seed)
+        found.changes = len(lineage.changes) + bool(lineage.stored)
+        found.configuration = done.configuration
+        self._workshop(run).save(found)
+        return [seen]
 
-    # From the first failing run to something a person can use
-
-    def _work_out(self, tape: Tape, done: Brief, seed: int, run: int) -> Failure:
+    def _found(self, tape: Tape, done: Brief, run: int, seed: int) -> Failure:
         wanted = done.signature
-        assert wanted is not None, "only failing runs are worked out"
-        error = done.error or ForetoldError(f"{wanted.kind} at {wanted.place}")
+        assert wanted is not None, "only failing runs are noted"
+        error = done.error or _stand_in(wanted, done.message)
         found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
         found.profile = Settings.from_tape(tape.settings).profile
-        self._save(found)
-        self._tell_progress(run, 1, "shrinking")
-        recorded = self._again(tape, recording=True)
-        if recorded.signature == wanted and recorded.recorded is not None:
-            found.tape = self._smaller(recorded.recorded, wanted, found)
-            self._try_stock(found, wanted)
-        self._tell(found, wanted)
-        self._save(found)
-        if self.replayer is not None:
-            self._tell_progress(run, 1, "confirming")
-            confirm(found, self.main, self.replayer)
+        self.outcome.failures.append(found)
         return found
 
-    def _save(self, found: Failure) -> None:
-        if self.save_to is not None:
-            name = f"{found.signature.kind.rpartition('.')[2]}-{found.seed}.tape"
-            try:
-                found.saved_as = found.save(Path(self.save_to) / name)
-            except (OSError, TapeError) as error:
-                found.doubt = f"the tape could not be saved: {error}"  # the failure is not lost
+    def _work_out(self, seen: Seen) -> None:
+        wanted, run = seen.brief.signature, seen.errand.number
+        found = next(each for each in self.outcome.failures if each.signature == wanted)
+        if not isinstance(found.exception, WorkerDied):  # that would end this process as well
+            self._workshop(run).work_out(found)
 
-    def _settings_of(self, tape: Tape) -> Settings:
-        settings = Settings.from_tape(tape.settings)
-        return settings.with_changes(wall_s_max=self.settings.wall_s_max)
+    def _workshop(self, run: int) -> Workshop:
+        return Workshop(
+            self.main,
+            self._run_tape,
+            wall_s_max=self.settings.wall_s_max,
+            shrinks=self.shrinks,
+            save_to=self.save_to,
+            target=self.target,
+            replayer=self.replayer,
+            on_stage=lambda stage: self._tell_progress(run, stage),
+        )
 
-    def _again(self, tape: Tape, *, recording: bool = False) -> Brief:
-        return self._run_tape(tape, self._settings_of(tape), recording=recording)
 
-    def _fails_as(self, tape: Tape, wanted: Signature) -> bool:
-        return self._again(tape).signature == wanted
-
-    def _smaller(self, tape: Tape, wanted: Signature, found: Failure) -> Tape:
-        if not self._fails_as(tape, wanted):
-            return found.tape  # the recording does not replay: keep what does
-        if not self.shrinks:
-            return tape
-        deadline = real.monotonic() + SHRINK_S_MAX
-
-        def still_fails(candidate: Tape) -> bool:
-            if found.shrink_runs >= SHRINK_RUNS_MAX or real.monotonic() > deadline:
-                raise BudgetSpent
-            found.shrink_runs += 1
-            # A hold that had to be broken off is no explanation: the sentence would be untrue.
-            seen = self._again(candidate)
-            return seen.signature == wanted and not seen.broken_holds
-
-        return shrink_tape(tape, still_fails)
-
-    def _try_stock(self, found: Failure, wanted: Signature) -> None:
-        """Can stock asyncio do this? Only a run in its own order that fails is a yes."""
-        tape = found.tape
-        if tape.settings.get("order") == "asyncio":
-            found.stock_asyncio = True
-            return
-        for tried, candidate in enumerate(stock.candidates(tape, found.seed)):
-            seen = self._again(candidate)
-            if seen.signature == wanted:
-                found.stock_asyncio = True
-                recorded = self._again(candidate, recording=True).recorded
-                assert recorded is not None, "asked for"
-                found.tape = self._smaller(recorded, wanted, found)
-                return
-            found.stock_tries = tried + 1
-            if not seen.choices and not seen.discarded:
-                found.stock_tries = 0  # it makes no choice at all: its order is the only one
-                return
-
-    def _tell(self, found: Failure, wanted: Signature) -> None:
-        # In this process even with isolation="fork": the exception itself is wanted, and a parent
-        # that never ran anything is as fresh as a child.
-        done = execute(self.main, found.tape, self._settings_of(found.tape), detail=True)
-        if done.error is None or signature_of(done.error) != wanted:
-            found.reproduced = False
-            found.doubt = "the same tape, run again in the same process, did not fail like this"
-            return
-        found.exception = done.error
-        found.digest = done.digest
-        found.story, found.delays = tell_run(done)
-        found.faults = faults_of(done)
-        found.notes = done.notes
+def _stand_in(wanted: Signature, message: str) -> BaseException:
+    """For an exception that was raised in another process."""
+    said = f": {message}" if message else ""
+    return ForetoldError(f"{wanted.kind}{said} at {wanted.place}")
 
 
 def _add_points(outcome: Outcome, done: Brief) -> None:

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from foretold.search.feedback import Coverage
+from foretold.search.pair import Decision
 from foretold.search.signature import Signature, place_of, text_of
+from foretold.search.swarm import Swarm
 from foretold.tape import Hold, Tape
 from foretold.tape.file import FailureNote, TapeFile, save
 from foretold.trace import Place
@@ -51,7 +54,18 @@ class Failure:
     digest: str = ""
     target: str = ""
     shrink_runs: int = 0
+    unfinished: bool = False
+    """True if shrinking was broken off: there may be a smaller tape."""
+    decision: Decision | None = None
+    """The critical pair: the two steps whose swap turns the failure into success. None if that was
+    not looked for."""
     saved_as: Path | None = None
+    times: int = 1
+    """How many runs of the search failed like this."""
+    changes: int = 0
+    """How often the tape was changed, since it came from its seed, before this was found."""
+    configuration: dict[str, str] = field(default_factory=dict)
+    """What that run drew once for all of it: order, strategy, faults, knobs."""
 
     def save(self, path: str | Path) -> Path:
         """Write the tape to a file that `foretold replay` takes."""
@@ -61,7 +75,14 @@ class Failure:
         note = FailureNote(
             type(error).__qualname__, lines[0] if lines else "", str(place) if place else ""
         )
-        save(path, TapeFile(self.tape, target=self.target, failure=note, digest=self.digest))
+        file = TapeFile(
+            self.tape,
+            target=self.target,
+            failure=note,
+            digest=self.digest or None,
+            unfinished=self.unfinished,
+        )
+        save(path, file)
         return Path(path)
 
 
@@ -83,10 +104,18 @@ class Outcome:
     """`sometimes` points that no run ever satisfied."""
     notes: list[str] = field(default_factory=list)
     """What is no failure and deserves a look all the same; of the first run that had any."""
+    worker_notes: list[str] = field(default_factory=list)
+    """What happened to the workers."""
     covered: str = ""
     """With `strategy="exhaustive"`: which schedules were run, in words; no more is claimed."""
     elapsed_s: float = 0.0
     virtual_s: float = 0.0
+    coverage: Coverage = field(default_factory=Coverage)
+    """What all runs together reached."""
+    swarm: Swarm = field(default_factory=Swarm)
+    """The configurations of all runs, if the search went on after a failure."""
+    interrupted: bool = False
+    """Ctrl-C was pressed before the search was over."""
 
     @property
     def failure(self) -> Failure | None:

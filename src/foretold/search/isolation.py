@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from foretold.arguments import check_word
 from foretold.errors import ForetoldError
+from foretold.kernel.reach import Feature
 from foretold.kernel.schedulers.profile import Profile
-from foretold.search.signature import Signature, signature_of
+from foretold.search.signature import Signature, signature_of, text_of
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, dumps, loads
 from foretold.world.run import Run, execute
@@ -40,10 +41,15 @@ class Brief:
     broken_holds: int = 0
     recorded: Tape | None = None
     profile: Profile | None = None
-    pairs: Collection[tuple[str, str]] = ()
     """What the search learns from, if it asked."""
     error: BaseException | None = None
     """The exception itself, if the run took place in this process."""
+    features: Collection[Feature] = ()
+    """What it reached, if that was asked for."""
+    message: str = ""
+    """The first line of what the exception said."""
+    configuration: dict[str, str] = field(default_factory=dict)
+    """What the run drew once for all of it, in words."""
 
 
 class Runner(Protocol):
@@ -54,24 +60,30 @@ class Runner(Protocol):
     ) -> Brief: ...
 
 
-def runner_for(main: Callable[[Any], Any], isolation: str | None) -> Runner:
-    """The runner for an `isolation` setting."""
+def runner_for(
+    main: Callable[[Any], Any], isolation: str | None, *, feedback: bool = False
+) -> Runner:
+    """The runner for an `isolation` setting. With `feedback` it says what a run reached."""
     if isolation is None:
-        return InProcess(main)
+        return InProcess(main, feedback=feedback)
     check_word("isolation", isolation, ["fork"], none="for this process")
-    return Forked(main)
+    return Forked(main, feedback=feedback)
 
 
 class InProcess:
     """Runs share this process and its module state."""
 
-    def __init__(self, main: Callable[[Any], Any]) -> None:
+    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
         self._main = main
+        self._feedback = feedback
 
     def __call__(
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
     ) -> Brief:
-        done = execute(self._main, tape, settings, recording=recording, learning=learning)
+        asked = self._feedback and not recording
+        done = execute(
+            self._main, tape, settings, recording=recording, learning=learning, feedback=asked
+        )
         return brief_of(done)
 
 
@@ -90,16 +102,23 @@ def brief_of(done: Run) -> Brief:
         done.broken_holds,
         done.tape.recorded() if done.tape.recording else None,
         done.profile,
-        done.trace.pairs or (),
         done.error,
+        done.features,
+        "" if done.error is None else first_line(done.error),
+        done.tape.configuration,
     )
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, as far as it fits on a line."""
+    return next(filter(None, map(str.strip, text_of(error).splitlines())), "")
 
 
 class Forked:
     """Each run takes place in a child of this process and leaves no trace here."""
 
-    def __init__(self, main: Callable[[Any], Any]) -> None:
-        self._in_process = InProcess(main)
+    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
+        self._in_process = InProcess(main, feedback=feedback)
 
     def __call__(
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
@@ -151,8 +170,10 @@ def _to_json(brief: Brief) -> str:
             "discarded": brief.discarded,
             "broken_holds": brief.broken_holds,
             "recorded": recorded,
+            "features": sorted(brief.features),
+            "message": brief.message,
+            "configuration": brief.configuration,
             "profile": None if brief.profile is None else brief.profile.text,
-            "pairs": sorted(brief.pairs),
             "cast": {} if brief.recorded is None else _names(brief.recorded),
         }
     )
@@ -181,5 +202,7 @@ def _from_json(text: str) -> Brief:
         data["broken_holds"],
         recorded,
         None if data["profile"] is None else Profile.parse(data["profile"]),
-        [(first, second) for first, second in data["pairs"]],
+        features=[tuple(map(str, feature)) for feature in data["features"]],
+        message=data["message"],
+        configuration=data["configuration"],
     )

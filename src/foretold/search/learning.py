@@ -1,13 +1,11 @@
 """What a search learns from its own runs, for those that follow.
 
-Two things: how long a run is (`kernel/schedulers/profile.py`), which the schedulers of later runs
-use, and whether a run has reached something new, which decides where the budget goes. Here *new* is
-a pair of steps that followed one another and never had before.
+How long a run is (`kernel/schedulers/profile.py`): the schedulers of later runs use it. (Whether a
+run has reached something new, which decides where the budget goes, is `feedback.py`'s.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 
 from foretold.errors import TapeError
@@ -17,30 +15,25 @@ from foretold.tape.file import load
 from foretold.world.settings import Settings
 
 LOOKED_AT_FIRST = 16
-PAIRS_MAX = 100_000
-"""So many pairs are remembered; a search that has seen more is not short of news."""
 
 
 class Learner:
     """Means over the runs that were looked at: the first few, and ever fewer later."""
 
     def __init__(self) -> None:
-        self._runs = 0
         self._looked_at = 0
         self._decisions = self._steps = 0
         self._by_name: dict[str, tuple[int, int]] = {}
-        self._pairs: set[tuple[str, str]] = set()
         self.text = ""
         """What is known by now, as it stands on a tape."""
 
-    def wants_next(self) -> bool:
-        """Whether the next run is to be looked at."""
-        runs = self._runs
-        return runs < LOOKED_AT_FIRST or runs & (runs - 1) == 0
+    def wants(self, number: int) -> bool:
+        """Whether run `number`, counted from 1, is to be looked at."""
+        before = number - 1
+        return before < LOOKED_AT_FIRST or before & (before - 1) == 0
 
     def note(self, profile: Profile | None) -> bool:
         """A run has ended; `profile` is what it has shown. True if more is known now."""
-        self._runs += 1
         if profile is None or not profile.decisions:
             return False
         self._looked_at += 1
@@ -60,14 +53,6 @@ class Learner:
             -(-self._steps // self._looked_at),
             {name: names[name] for name in sorted(most)},
         )
-
-    def news(self, pairs: Iterable[tuple[str, str]]) -> int:
-        """How many of these no run before had."""
-        if len(self._pairs) > PAIRS_MAX:
-            return 0
-        before = len(self._pairs)
-        self._pairs.update(pairs)
-        return len(self._pairs) - before
 
 
 def learned_before(store: Store, target: str, seed: int) -> str:

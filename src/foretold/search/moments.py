@@ -11,8 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from foretold.search.failure import Delay
-from foretold.search.words import TIMEOUTS, count, duration, ended_how, short, source_line
-from foretold.trace import Event, Place
+from foretold.search.words import (
+    TIMEOUTS,
+    count,
+    duration,
+    ended_how,
+    late_in_words,
+    short,
+    source_line,
+)
+from foretold.trace import LATE, Event, Place
 
 JUMP_NS_MIN = 1_000_000
 """A step never takes that long unless the story says so: it was a jump of time."""
@@ -88,18 +96,19 @@ class _Notes:
         """Empty if it comes back to the line where it began."""
         ending = self._ending
         if (who_of(event), event.step) == (ending.who, ending.step):
-            return _runs_to(ending.moment.place, event.place) or ", fails"
+            return runs_to(ending.moment.place, event.place) or ", fails"
         if then is None:
             if event.actor not in ending.stuck:
                 return ", waits for ever"
             place, what = ending.stuck[event.actor]
-            return f"{_runs_to(place, event.place)}  (waits for {what})"
+            return f"{runs_to(place, event.place)}  (waits for {what})"
         if then.kind == "ended":
             return f", {ended_how(then.text)}"
-        return "" if then.place == event.place else _runs_to(then.place, event.place)
+        return "" if then.place == event.place else runs_to(then.place, event.place)
 
 
-def _runs_to(there: Place | None, here: Place | None) -> str:
+def runs_to(there: Place | None, here: Place | None) -> str:
+    """How far a step came that began here: `, runs to line 39: await …`."""
     if there is None:
         return ""
     same_file = here is not None and here.file == there.file
@@ -121,16 +130,18 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         if event.kind == "resumes":
             yield notes.step(event, following[number])
         elif event.kind in _SAID:
-            text = _SAID[event.kind].format(_rounded(event.text))
+            text = _SAID[event.kind].format(rounded(event.text))
             yield Moment(event.time_ns, who_of(event), event.place, text)
         elif event.kind == "fault":
             yield Moment(event.time_ns, None, None, f"fault: {event.text}")
+        elif event.kind == LATE:
+            yield Moment(event.time_ns, None, None, late_in_words(event.text, "takes"))
         elif event.kind == "callback" and event.text in TIMEOUTS:
             yield Moment(event.time_ns, None, None, "(a timeout expires)")
         before = event
 
 
-def _rounded(text: str) -> str:
+def rounded(text: str) -> str:
     """`took 6.69171 ms` has more digits than anybody wants to read."""
     found = re.fullmatch(r"took ([\d.e+-]+) ms", text)
     return text if found is None else duration(round(float(found[1]) * 1e6))

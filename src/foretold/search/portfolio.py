@@ -18,6 +18,11 @@ class Plan(NamedTuple):
     order: Order
     strategy: str
 
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """What it changes in the settings of a search."""
+        return ("order", self.order), ("strategy", self.strategy)
+
 
 PORTFOLIO = (
     Plan("any", "surw"),

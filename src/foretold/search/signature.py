@@ -1,12 +1,20 @@
-"""What makes two failures the same failure: the kind of exception and the user's line."""
+"""What makes two failures the same failure: the kind of exception and the user's line.
+
+Nobody raises a deadlock, so it has no line: there it is the lines at which somebody waits for ever.
+How many wait at one line, and what they are called, makes no other deadlock of it.
+"""
 
 from __future__ import annotations
 
+import re
 import types
 from typing import NamedTuple
 
+from foretold.errors import Deadlock
 from foretold.kernel.waiting import is_library
 from foretold.trace import Place
+
+_WAITS = re.compile(r"^  .+ waits at (.+:\d+) for ", re.MULTILINE)
 
 
 class Signature(NamedTuple):
@@ -14,7 +22,8 @@ class Signature(NamedTuple):
 
     kind: str
     place: str
-    """`file:line` of the innermost line of the user's own; empty if there is none."""
+    """`file:line` of the innermost line of the user's own; empty if there is none. Of a deadlock
+    all lines at which somebody waits, with `; ` between them."""
 
 
 def place_of(error: BaseException) -> Place | None:
@@ -42,5 +51,8 @@ def text_of(error: BaseException) -> str:
 def signature_of(error: BaseException) -> Signature:
     """The identity of a failure."""
     kind = type(error)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(error, Deadlock):
+        return Signature(name, "; ".join(sorted(set(_WAITS.findall(text_of(error))))))
     place = place_of(error)
-    return Signature(f"{kind.__module__}.{kind.__qualname__}", str(place) if place else "")
+    return Signature(name, str(place) if place else "")

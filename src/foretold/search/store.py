@@ -6,6 +6,9 @@
             test_transfer-1f0c8a3e/     the test's name, and a digest of its whole id
                 AssertionError-77.tape
         fixed/                          tapes on which the test has held again, the newest few
+        corpus/
+            test_transfer-1f0c8a3e/     tapes that reached something new in a long search
+        history.jsonl                   one line for each long search: what it reached and found
 
 A failure found yesterday is the first thing tried today. It is not deleted once the test holds on
 it: a tape that no longer fails may be a bug that was mended, or merely code that was moved, and
@@ -15,16 +18,20 @@ only a person can tell which.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 FOLDER = ".foretold"
 SAVED_MAX = 20
 """So many saved failures of one test are tried again, the newest first."""
 FIXED_MAX = 100
+HISTORY_MAX = 1_000
+HISTORY_BYTES_MAX = 10_000_000
 NAME_CHARS_MAX = 60
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
@@ -39,9 +46,35 @@ class Store:
 
     def folder_of(self, test: str) -> Path:
         """Where the tapes of a test belong. Nothing is made yet."""
+        return self.root / "failures" / self._name_of(test)
+
+    def corpus_of(self, test: str) -> Path:
+        """Where the tapes of a test belong that are worth a second look."""
+        return self.root / "corpus" / self._name_of(test)
+
+    def _name_of(self, test: str) -> str:
         name = _UNSAFE.sub("-", re.split(r"::|:", test)[-1]).strip("-.")
         digest = hashlib.blake2b(test.encode("utf-8", "replace"), digest_size=4).hexdigest()
-        return self.root / "failures" / f"{name[:NAME_CHARS_MAX]}-{digest}"
+        return f"{name[:NAME_CHARS_MAX]}-{digest}"
+
+    def remember(self, test: str, figures: Mapping[str, Any]) -> None:
+        """Add a search to the history."""
+        path = self.root / "history.jsonl"
+        with suppress(OSError):
+            self.keep_out_of_git()
+            lines = _lines_of(path)[-HISTORY_MAX + 1 :]
+            line = json.dumps({"test": test, **figures})
+            path.write_text("".join(f"{each}\n" for each in (*lines, line)), "utf-8")
+
+    def history(self, test: str) -> list[dict[str, Any]]:
+        """The earlier searches of a test, the oldest first. A line that is none is left out."""
+        found = []
+        for line in _lines_of(self.root / "history.jsonl"):
+            with suppress(ValueError, RecursionError):
+                data = json.loads(line)
+                if isinstance(data, dict) and data.get("test") == test:
+                    found.append(data)
+        return found
 
     def saved(self, test: str) -> list[Path]:
         """The saved failures of a test, the newest first."""
@@ -89,6 +122,15 @@ class Store:
     def _remove_if_empty(self, folder: Path) -> None:
         with suppress(OSError):
             folder.rmdir()
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        if path.stat().st_size > HISTORY_BYTES_MAX:
+            return []
+        return path.read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
 
 
 def _newest_first(paths: Iterator[Path]) -> list[Path]:

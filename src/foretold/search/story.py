@@ -11,18 +11,23 @@ Everything here is a function of the schedule and the events: the same run, the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from foretold.errors import Deadlock
+from foretold.kernel.threads.crew import MAIN_THREAD
 from foretold.search.cast import Cast
+from foretold.search.decided import decision_text
 from foretold.search.failure import Delay
-from foretold.search.moments import Ending, Moment, lines_of, moments_of, who_of
+from foretold.search.moments import Ending, Moment, Who, lines_of, moments_of, who_of
+from foretold.search.pair import Decision
+from foretold.search.places import with_telling_places
 from foretold.search.signature import place_of
 from foretold.search.transactions import tell_transactions
 from foretold.search.words import (
     callback_in_words,
     duration,
     ended_how,
+    late_in_words,
     ordinal,
     pace_sentences,
     short,
@@ -30,7 +35,7 @@ from foretold.search.words import (
     until_of,
 )
 from foretold.tape import CALLBACKS, Choice, Schedule, Slow
-from foretold.trace import KEPT_EVENTS, Event, Place, encode
+from foretold.trace import KEPT_EVENTS, LATE, THREAD, Event, Place, encode
 from foretold.world.run import Run
 from foretold.world.settings import Settings
 
@@ -40,20 +45,30 @@ SENTENCES_MAX = 8
 VALUES_MAX = 12
 
 
-def tell_run(done: Run) -> tuple[str, list[Delay]]:
-    """The story of a run that was made with `detail=True`, and the delays in it."""
+def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Delay]]:
+    """The story of a run that was made with `detail=True`, and the delays in it.
+
+    Who is part of the critical pair has a part in the story, too.
+    """
     tape = done.tape
     start_ns = int(Settings.from_tape(tape.settings).monotonic_s * 1e9)
     # A seed says nothing to a reader; what was made of it is on record, if that was asked for.
     tape = tape.recorded() if tape.recording else tape
     events = done.trace.events
-    return tell(tape.schedule, events, start_ns, error=done.error, choices=tape.choices)
+    pair = decision.pair if decision is not None else None
+    also = {step.key[:2] for step in pair[:2]} if pair is not None else ()
+    story, delays = tell(
+        tape.schedule, events, start_ns, error=done.error, choices=tape.choices, also=also
+    )
+    if decision is not None:
+        story = f"{story}\n{decision_text(decision)}"
+    return story, delays
 
 
 def faults_of(done: Run) -> list[str]:
     """The faults of a run that was made with `detail=True`, up to where it failed."""
     events = list(done.trace.events)
-    cut, _ = _failure_among(events, done.error)
+    cut, _ = failure_among(events, done.error)
     return [event.text for event in events[:cut] if event.kind == "fault"]
 
 
@@ -64,10 +79,11 @@ def tell(
     *,
     error: BaseException | None = None,
     choices: Mapping[str, Sequence[Choice]] | None = None,
+    also: Collection[Who] = (),
 ) -> tuple[str, list[Delay]]:
-    """The story and the delays in it."""
-    every = list(events)
-    cut, culprit = _failure_among(every, error)
+    """The story and the delays in it; `also` are those who have to be shown besides."""
+    every = with_telling_places(_without_a_flood(list(events)))
+    cut, culprit = failure_among(every, error)
     kept = every[:cut]
     delays = delays_of(schedule, every)
     begin = _first_interesting(kept, delays, schedule)
@@ -75,6 +91,7 @@ def tell(
     # If everybody was delayed (a run that was not shrunk), delays tell nobody apart.
     telling = len(delays) + len(schedule.slows) <= SENTENCES_MAX
     cast = Cast(kept, schedule if telling else Schedule(), ending.who)
+    cast.shown |= set(also)
     numbers = [*cast.last_seen(kept[:begin]), *range(begin, cut)]
     # All events are handed over: how far a task came is known from where it went on later.
     told = moments_of(every, numbers, delays if telling else [], ending)
@@ -101,12 +118,16 @@ def delays_of(schedule: Schedule, events: Sequence[Event]) -> list[Delay]:
     ]
 
 
+def _without_a_flood(events: list[Event]) -> list[Event]:
+    """If every message has a time of its own (a run that was not shrunk), none tells anything."""
+    late = sum(event.kind == LATE for event in events)
+    return events if late <= SENTENCES_MAX else [e for e in events if e.kind != LATE]
+
+
 # Where the story ends
 
 
-def _failure_among(
-    events: Sequence[Event], error: BaseException | None
-) -> tuple[int, Event | None]:
+def failure_among(events: Sequence[Event], error: BaseException | None) -> tuple[int, Event | None]:
     """How many events there are up to the failure, and the one that is it, if there is one."""
     for number, event in enumerate(events, 1):
         if event.kind == "failed":
@@ -130,6 +151,8 @@ def _ending(events: list[Event], culprit: Event | None, error: BaseException | N
     time_ns = last.time_ns if last is not None else None
     who = who_of(culprit) if culprit is not None else None
     step = culprit.step if culprit is not None else 0
+    if culprit is None and error is not None and not isinstance(error, Deadlock):
+        who, step = _main_thread(events)
     if error is None:
         said = ended_how(culprit.text) if culprit is not None else "the run ends"
         return Ending(who, step, Moment(time_ns, who, None, said))
@@ -138,6 +161,12 @@ def _ending(events: list[Event], culprit: Event | None, error: BaseException | N
     said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     last_moment = Moment(time_ns, who, place_of(error), f"fails: {said}")
     return Ending(who, step, last_moment, _stuck(lines) if isinstance(error, Deadlock) else {})
+
+
+def _main_thread(events: list[Event]) -> tuple[Who | None, int]:
+    """Who failed if it was no task: a plain main, as far as its thread made steps."""
+    steps = [event for event in events if event.text == THREAD and event.actor == MAIN_THREAD]
+    return (who_of(steps[-1]), steps[-1].step) if steps else (None, 0)
 
 
 def _stuck(lines: list[str]) -> dict[str, tuple[Place, str]]:
@@ -163,7 +192,7 @@ def _first_interesting(events: list[Event], delays: list[Delay], schedule: Sched
         wanted.add((hold.host, *before))
         wanted.add(hold.key)
     for number, event in enumerate(events):
-        if (event.host, event.actor, event.step) in wanted or event.kind == "fault":
+        if (event.host, event.actor, event.step) in wanted or event.kind in ("fault", LATE):
             return number
     return 0
 
@@ -189,6 +218,7 @@ def _departures(
         for event in told
         if event.kind == "fault"
     ]
+    said += [late_in_words(event.text, "took") for event in told if event.kind == LATE]
     said += [_delay_sentence(delay, at) for delay in delays]
     said += [_slow_sentence(slow, at) for slow in schedule.slows.values() if slow.key in at]
     said += pace_sentences(choices)

@@ -20,7 +20,7 @@ SOURCE_CHARS_MAX = 60
 _PATHS = sysconfig.get_paths()
 # site-packages lies inside the folder of the standard library: the longer one first.
 _LIBRARIES = tuple(f"{_PATHS[name]}{os.sep}" for name in ("purelib", "platlib", "stdlib"))
-_RAISED = re.compile(r"raised ([\w.]+)\[\d+: (.*)\]", re.DOTALL)
+_RAISED = re.compile(r"raised ([\w.]+)(?:\[\d+: (.*)\])?", re.DOTALL)
 
 TIMEOUTS = ("Timeout._on_timeout", "_release_waiter")
 # asyncio's own callbacks, by what they mean to somebody who never saw its source.
@@ -76,6 +76,11 @@ def source_line(place: Place | None) -> str:
     if place is None:
         return ""
     text = linecache.getline(place.file, place.line).strip()
+    if text.startswith("@"):  # where a decorated function begins, for Python
+        line = place.line
+        while text.startswith("@"):
+            line += 1
+            text = linecache.getline(place.file, line).strip()
     return text if len(text) <= SOURCE_CHARS_MAX else f"{text[: SOURCE_CHARS_MAX - 1].rstrip()}…"
 
 
@@ -101,11 +106,18 @@ def ended_how(outcome: str) -> str:
     if outcome == "cancelled":
         return "is cancelled"
     if (raised := _RAISED.fullmatch(outcome)) is not None:
-        return f"raises {raised[1]}({raised[2]})"
+        return f"raises {raised[1]}" + (f"({raised[2]})" if raised[2] is not None else "")
     value = outcome.removeprefix("returned ")
     # The trace spells containers and objects in a way of its own that would only puzzle here.
     plain = value != "None" and value[0] not in "[{<" and len(value) <= SOURCE_CHARS_MAX
     return f"returns {value}" if plain else "runs to its end"
+
+
+def late_in_words(text: str, verb: str) -> str:
+    """`a message from web to db took 214 ms instead of 1 ms`, from what the trace noted."""
+    way, _, times = text.partition(": ")
+    took, _, usual = times.replace(" ns", "").partition(" instead of ")
+    return f"a message {way} {verb} {duration(int(took))} instead of {duration(int(usual))}"
 
 
 def pace_sentences(choices: Mapping[str, Sequence[Choice]]) -> list[str]:

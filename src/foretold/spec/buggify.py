@@ -45,6 +45,8 @@ def _site(world: World, name: str) -> Stream | None:
                 f"buggify needs a name, such as buggify('cache is empty'); got {name!r}"
             )
         stream = world.tape.stream("buggify", name)
-        world.shared[key] = stream if stream.chance(P_SWITCHED_ON, "switched on") else None
+        on = stream.chance(P_SWITCHED_ON, "switched on")
+        world.tape.configuration[f"buggify {name}"] = "on" if on else "off"
+        world.shared[key] = stream if on else None
     site: Stream | None = world.shared[key]
     return site

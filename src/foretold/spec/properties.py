@@ -5,7 +5,8 @@ Outside a run they do nothing, so they may stay in production code.
 
 from __future__ import annotations
 
-from foretold.errors import PropertyViolated
+from foretold.errors import PropertyViolated, UsageError
+from foretold.trace import encode
 from foretold.world.world import world_or_none
 
 
@@ -37,6 +38,21 @@ def sometimes(condition: object, message: str, **details: object) -> bool:
             world.reached[message] += 1
             world.trace.note("reached", message)
     return bool(condition)
+
+
+def state(name: str, value: object) -> None:
+    """The program is in this state now: `foretold.state("leader", leader)`.
+
+    A search keeps runs that come into a new state, or into one after another for the first time,
+    and tries what lies near them. Name what is interesting and small: a phase, a role, a number of
+    replicas; not a balance or a time, of which there are always new ones.
+    """
+    world = world_or_none()
+    if world is None or world.sealed:
+        return
+    if not name:
+        raise UsageError(f"state needs a name, such as state('leader', leader); got {name!r}")
+    world.trace.note("state", f"{name} = {encode(value)}")
 
 
 def reachable(message: str, **details: object) -> None:

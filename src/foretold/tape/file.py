@@ -128,6 +128,8 @@ class TapeFile:
     implementation: str = sys.implementation.name
     platform: str = sys.platform
     hash_seed: int | None = field(default_factory=hash_seed_here)
+    unfinished: bool = False
+    """Saved while it was being shrunk: there may be a smaller one."""
 
 
 def environment_differences(file: TapeFile) -> list[str]:
@@ -183,6 +185,8 @@ def _header_lines(file: TapeFile) -> Iterator[str]:
         yield _failure_line(file.failure)
     if file.digest is not None:
         yield f"digest {_name(file.digest)}"
+    if file.unfinished:
+        yield "shrinking unfinished"
 
 
 def _failure_line(failure: FailureNote) -> str:
@@ -484,6 +488,8 @@ def _read_header(tokens: list[str]) -> dict[str, Any]:
             return {"seed": _read_integer(number)}
         case ["origin", origin] if origin in _ORIGINS:
             return {"origin": origin}
+        case ["shrinking", "unfinished"]:
+            return {"unfinished": True}
         case ["failure", type_name, message]:
             return {"failure": FailureNote(_read_name(type_name), _read_name(message))}
         case ["failure", type_name, message, "at", place]:

@@ -182,6 +182,30 @@ class RecordedStream(Stream):
             self.misfit = f"stream {self.name}: {what}"
 
 
+class ContinuedStream(SeededStream):
+    """Choices read from a recording; past its end they are drawn, as it might have gone on."""
+
+    def __init__(
+        self, name: str, entries: Sequence[Choice], seed: int, *, recording: bool = False
+    ) -> None:
+        super().__init__(name, seed, recording=recording)
+        self.entries = entries
+
+    def choose(self, n: int, label: str | None = None) -> int:
+        given = self.draws < len(self.entries)
+        return Stream.choose(self, n, label) if given else super().choose(n, label)
+
+    def _next(self, bound: int, label: str) -> int:
+        if self.draws > len(self.entries):
+            return super()._next(bound, label)
+        value = self.entries[self.draws - 1].value
+        return value if value < bound else 0
+
+    def _draw_chance(self, p: float, label: str) -> int:
+        given = self.draws < len(self.entries)
+        return Stream._draw_chance(self, p, label) if given else super()._draw_chance(p, label)
+
+
 class Odometer:
     """The counter behind an enumerated tape: one digit per choice, the right-most turns first.
 

@@ -13,13 +13,14 @@ A tape is read by one run at a time; `fresh()` gives one that starts from the be
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from foretold.arguments import check_seed, check_whole
 from foretold.errors import UsageError
 from foretold.tape.schedule import Schedule
 from foretold.tape.streams import (
     Choice,
+    ContinuedStream,
     EnumeratedStream,
     Odometer,
     RecordedStream,
@@ -33,6 +34,14 @@ Setting = str | int | float | bool | None
 Streams = dict[str, list[Choice]]
 
 WORKLOAD = "workload"
+
+
+class Continuation(NamedTuple):
+    """From an instant on, whatever the tape does not say is drawn anew."""
+
+    from_ns: int
+    """On the monotonic clock of each host."""
+    seed: int
 
 
 class Tape:
@@ -59,6 +68,10 @@ class Tape:
         """What this run's scheduler did, if `recording`."""
         self.cast: dict[str, Collection[str]] = {}
         """Who took part, by host; told by the run, used to find a better sentence for a hold."""
+        self.configuration: dict[str, str] = {}
+        """What the run drew once for all of it, in words; told by the run."""
+        self.continuation: Continuation | None = None
+        """Not None: the choices are the beginning of a run, which goes on by chance."""
         self.log: Any = None
         """Where the schedulers note what they do, if a search enumerates schedules; then these are
         not those of a replay (`kernel/schedulers/causal.py`)."""
@@ -91,7 +104,16 @@ class Tape:
             recording=recording,
             odometer=self._odometer,
         )
+        copy.continuation = self.continuation
         copy.log = self.log
+        return copy
+
+    def continued(self, draws: Mapping[str, int], from_ns: int, seed: int) -> Tape:
+        """The beginning of this tape, and then chance. `draws` says how many choices of each stream
+        belong to the beginning."""
+        begun = {name: self.choices.get(name, ())[:count] for name, count in draws.items()}
+        copy = self.derived(choices=begun)
+        copy.continuation = Continuation(from_ns, seed)
         return copy
 
     def derived(
@@ -150,7 +172,10 @@ class Tape:
             if not self._streams:
                 self._odometer.rewind()  # a fresh() one begins at the start, whoever read before
             return EnumeratedStream(name, self._odometer, recording=self.recording)
-        return RecordedStream(name, self.choices.get(name, ()), recording=self.recording)
+        entries = self.choices.get(name, ())
+        if self.continuation is not None:
+            return ContinuedStream(name, entries, self.continuation.seed, recording=self.recording)
+        return RecordedStream(name, entries, recording=self.recording)
 
     @property
     def draws(self) -> dict[str, int]:

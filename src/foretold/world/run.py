@@ -20,6 +20,7 @@ from foretold.kernel.clock import to_ns
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
+from foretold.kernel.reach import Feature, Reach
 from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.session import session
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
@@ -69,6 +70,8 @@ class Run:
     """Daemon threads that had not ended when their process did: name, file and line."""
     notes: list[str] = field(default_factory=list)
     """What is no failure and deserves a look all the same; such threads are among it."""
+    features: set[Feature] = field(default_factory=set)
+    """What the run reached, if that was asked for (`kernel/reach.py`)."""
     profile: Profile | None = None
     """How long the run was and who did how much, if the search wanted to know."""
 
@@ -181,17 +184,25 @@ def execute(
     detail: bool = False,
     learning: bool = False,
     sink: Callable[[str], object] | None = None,
+    trace: Trace | None = None,
+    feedback: bool = False,
 ) -> Run:
     """Run `main` on `tape` and return the verdict. Never raises what the program raises.
 
-    With `learning` the run says what a search wants to know for those that follow.
+    `trace` is for who wants to see more of the run than `detail` and `sink` show. With `feedback`,
+    what the run reached is collected from it; with `learning` the run says what a search wants to
+    know for those that follow.
     """
     _refuse_nesting()
     tape = tape.fresh(recording=recording)
-    trace = Trace(detail=detail, sink=sink)
-    trace.pairs = set() if learning else None
+    trace = Trace(detail=detail, sink=sink) if trace is None else trace
+    reach = Reach(lambda: set().union(*tape.cast.values())) if feedback else None
+    trace.listener = None if reach is None else reach.note
     with session():
-        return _execute(main, World(tape, trace, settings), learning)
+        done = _execute(main, World(tape, trace, settings), learning)
+    if reach is not None:
+        done.features = reach.features
+    return done
 
 
 def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
@@ -211,7 +222,7 @@ def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
             alone=not kernel.crowded,
             error=None if discarded else _verdict(world, error),
             discarded=str(error) if discarded else "",
-            broken_holds=_broken_holds(world),
+            broken_holds=sum(host.kernel.broken_holds for host in world.hosts.values()),
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
             threads_left=tuple(world.threads_left),
@@ -223,12 +234,6 @@ def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
 def _notes_about(world: World) -> list[str]:
     told = dict.fromkeys(note for host in world.hosts.values() for note in host.kernel.notes)
     return [*told, *(f"a thread was left running at the end: {t}" for t in world.threads_left)]
-
-
-def _broken_holds(world: World) -> int:
-    tasks = world.home.kernel.scheduler
-    threads = (crew.pool.scheduler for crew in world.outside.crews())
-    return sum(s.broken_holds for s in (tasks, *threads) if s is not None)
 
 
 def _refuse_nesting() -> None:

@@ -21,7 +21,7 @@ from foretold.kernel import real
 from foretold.kernel.actors import Actor
 from foretold.kernel.threads.baton import Baton, StrandEnded, strand_of
 from foretold.kernel.threads.pool import StrandPool
-from foretold.kernel.threads.stacks import free_locks_of, lines_about, place_of_strand
+from foretold.kernel.threads.stacks import frames_of, free_locks_of, lines_about
 from foretold.kernel.threads.strand import (
     BLOCKED,
     DEAD,
@@ -32,8 +32,8 @@ from foretold.kernel.threads.strand import (
     RUNNING,
     Strand,
 )
-from foretold.kernel.waiting import deadlock_of
-from foretold.trace import Event, encode
+from foretold.kernel.waiting import deadlock_of, users_callers, users_place
+from foretold.trace import THREAD, Event, encode
 
 if TYPE_CHECKING:
     from foretold.kernel.computer import Computer
@@ -174,12 +174,17 @@ class Crew:
         self._until_check -= 1
         kernel.current = strand.current
         if kernel.trace.detail:
-            place = place_of_strand(strand)
-            kernel.trace.keep(
-                Event(self.clock.ns, kernel.host, actor.name, actor.steps, "resumes", "", place)
-            )
+            self._keep_step(strand)
         if not self._until_check:
             self._until_check = kernel.check_thread_step(actor, self.steps)
+
+    def _keep_step(self, strand: Strand) -> None:
+        actor, trace, host = strand.actor, self.kernel.trace, self.kernel.host
+        stack = frames_of(strand)
+        place, callers, now_ns = users_place(stack), users_callers(stack), self.clock.ns
+        trace.keep(Event(now_ns, host, actor.name, actor.steps, "resumes", THREAD, place, callers))
+        if (host, actor.name, actor.steps) in trace.watched:
+            trace.stacks[host, actor.name, actor.steps] = stack
 
     def _stir_main(self) -> None:
         main = self.main
@@ -342,6 +347,8 @@ class Crew:
         strand = strand_of(get_ident())
         if strand is None or strand is self.baton.driver:
             return self.run_while_idle()
+        if loop.has_held_alone() and loop.scheduler.release_held():
+            return True
         self.block(strand, "its event loop", loop.has_work, min(loop._due_ns, NEVER_NS))
         return True
 

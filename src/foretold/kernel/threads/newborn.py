@@ -27,6 +27,7 @@ class BeginTogether(Scheduler):
         self._waiting: list[Any] = []
         self._picks = 0
         self._picks_max = 0
+        self._kept_waiting = 0
 
     def add(self, handle: Any) -> None:
         self.size += 1
@@ -45,9 +46,11 @@ class BeginTogether(Scheduler):
             for handle in self._waiting:
                 behind.add(handle)
             self._waiting.clear()
+        # Another one goes first although these could: that is a choice, if nobody else is there too.
+        self._kept_waiting += bool(self._waiting)
         chosen = behind.pick(callback)
         self.size = behind.size + len(self._waiting)
-        self.decisions = behind.decisions
+        self.decisions = behind.decisions + self._kept_waiting
         return chosen
 
     def release_held(self) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
+from foretold.kernel.schedulers.continued import ContinuedScheduler
 from foretold.kernel.threads.newborn import PATIENCE, BeginTogether
 from foretold.tape.streams import TapeRandom
 
@@ -31,7 +32,10 @@ def _scheduler_for(kernel: Kernel) -> Scheduler:
             (h.actor, h.step): h for h in tape.schedule.holds.values() if h.host == kernel.host
         }
         recorded = tape.origin == "recorded"
-        return KeyedScheduler(holds, kernel.register, kernel.callbacks, recorded=recorded)
+        keyed = KeyedScheduler(holds, kernel.register, kernel.callbacks, recorded=recorded)
+        if tape.continuation is None:
+            return keyed
+        return ContinuedScheduler(keyed, tape.continuation, kernel.clock, kernel.host)
     drawn = tape.stream("threads", kernel.host)
     strategy = kernel.strategy if tape.origin == "seeded" else "fifo"
     if tape.origin == "seeded" and kernel.order == "asyncio":

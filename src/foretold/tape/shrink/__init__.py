@@ -2,23 +2,52 @@
 
 A pass takes a tape and a question, `still_fails(tape)`, and gives back a tape that still fails and
 is no larger. Passes know nothing of programs; the order here is from coarse to fine, and they are
-repeated until none of them makes progress or the budget is spent.
+repeated until none of them makes progress or the budget is spent. No tape is asked about twice.
+
+Schedule, faults, inputs, time and configuration lie on one tape, so they shrink together: towards
+stock order, no fault, fewer operations, smaller values, fewer delays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
+from foretold.tape.shrink.calm import calm_choices
 from foretold.tape.shrink.choices import lower_choices
-from foretold.tape.shrink.holds import drop_holds, one_long_hold, until_someone_ended
-from foretold.tape.shrink.slows import drop_slows
+from foretold.tape.shrink.configuration import narrow_settings
+from foretold.tape.shrink.cut import cut_blocks
+from foretold.tape.shrink.edit import fingerprint, streams_of
+from foretold.tape.shrink.holds import (
+    drop_holds,
+    one_long_hold,
+    two_into_one,
+    until_someone_ended,
+)
+from foretold.tape.shrink.slows import drop_slows, shorten_slows
+from foretold.tape.shrink.together import add_up, lower_equal, one_large
 from foretold.tape.shrink.whole import calm_streams
 from foretold.tape.tape import Tape
 
 StillFails = Callable[[Tape], bool]
 Pass = Callable[[Tape, StillFails], Tape]
 
-PASSES: tuple[Pass, ...] = (calm_streams, one_long_hold, drop_slows, drop_holds, lower_choices)
+PASSES: tuple[Pass, ...] = (
+    calm_streams,
+    narrow_settings,
+    one_long_hold,
+    drop_slows,
+    drop_holds,
+    two_into_one,
+    one_large,
+    calm_choices,
+    cut_blocks,
+    lower_choices,
+    lower_equal,
+    add_up,
+    shorten_slows,
+)
+
+VALUE_PASSES: tuple[Pass, ...] = (lower_choices, lower_equal, add_up)
 
 
 class BudgetSpent(Exception):
@@ -28,29 +57,40 @@ class BudgetSpent(Exception):
 def shrink(tape: Tape, still_fails: StillFails) -> Tape:
     """The smallest failing tape that the passes find. `still_fails` may raise `BudgetSpent`."""
     best = tape
+    known: dict[Hashable, bool] = {fingerprint(tape): True}
 
     def asked(candidate: Tape) -> bool:
         nonlocal best
-        if still_fails(candidate):
+        key = fingerprint(candidate)
+        if key not in known:
+            known[key] = still_fails(candidate)
+        if known[key]:
             best = candidate
-            return True
-        return False
+        return known[key]
 
+    passes = PASSES
     try:
         while True:
             before = weight(best)
-            for shrink_pass in PASSES:
+            for shrink_pass in passes:
                 best = shrink_pass(best, asked)
-            if weight(best) >= before:
+            after = weight(best)
+            if after >= before:
                 return until_someone_ended(best, asked)
+            # Where only values got smaller, there is nothing new to leave out.
+            passes = PASSES if after[:-1] < before[:-1] else VALUE_PASSES
     except BudgetSpent:
         return best
 
 
-def weight(tape: Tape) -> tuple[int, int, int]:
-    """How much a tape departs from calm: exceptions of the schedule, choices, their size."""
-    values = [choice.value for entries in tape.choices.values() for choice in entries]
-    return (len(tape.schedule), sum(1 for v in values if v), sum(values))
+def weight(tape: Tape) -> tuple[int, int, int, int, int]:
+    """How much a tape departs from calm: exceptions of the schedule, choices, how many, their size.
+
+    A setting that widens the search counts like a choice.
+    """
+    values = [value for stream in streams_of(tape).values() for value in stream]
+    chosen = sum(1 for v in values if v)
+    return (len(tape.schedule), chosen, len(tape.settings), len(values), sum(values))
 
 
 __all__ = ["PASSES", "BudgetSpent", "shrink", "weight"]

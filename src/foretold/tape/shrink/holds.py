@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations
 
-from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Schedule
+from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Key, Schedule
 from foretold.tape.shrink.minimise import smallest_sublist
 from foretold.tape.tape import Tape
 
 LONG_HOLDS_TRIED_MAX = 120
 NAMES_TRIED_MAX = 12
+FEW_HOLDS = 6
+FEW = 2
+"""Of so many of one kind each can be told from the others."""
+ELSEWHERE_NAMES_MAX = 3
+STEPS_TRIED_MAX = 6
 _NUMBERED = re.compile(r"(.+?)-\d+")
 
 
@@ -57,6 +64,40 @@ def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     return tape
 
 
+def two_into_one(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+    """Two short holds that prepare what one long one does at once."""
+    holds = list(tape.schedule.holds.values())
+    if not 2 < len(holds) <= FEW_HOLDS:
+        return tape
+    slows = list(tape.schedule.slows.values())
+    tried = 0
+    for long in _long_holds(tape, holds):
+        for first, second in combinations(holds, 2):
+            rest = [hold for hold in holds if hold not in (first, second)]
+            if long.key in {hold.key for hold in rest}:
+                continue
+            candidate = tape.derived(schedule=Schedule.of([*rest, long, *slows]))
+            if still_fails(candidate):
+                return candidate
+            tried += 1
+            if tried >= LONG_HOLDS_TRIED_MAX:
+                return tape
+    return tape
+
+
+def _long_holds(tape: Tape, holds: list[Hold]) -> Iterator[Hold]:
+    """Everybody who is held already, before one of its first steps, until another has ended."""
+    crowd = _crowd(tape)
+    steps = range(1, max(hold.step for hold in holds) + 2)
+    for host, actor in dict.fromkeys((hold.host, hold.actor) for hold in holds):
+        named = [*_overtakers(holds, host), *tape.cast.get(host, ())]
+        others = [name for name in dict.fromkeys(named) if name not in (actor, CALLBACKS)]
+        others.sort(key=lambda name: crowd[_kind(name)])
+        for step in steps[:STEPS_TRIED_MAX]:
+            for other in others[:ELSEWHERE_NAMES_MAX]:
+                yield Hold(host, actor, step, other, ENDED)
+
+
 def _overtakers(holds: list[Hold], host: str) -> list[str]:
     named = (hold.until_actor for hold in holds if hold.host == host)
     return [name for name in dict.fromkeys(named) if name != CALLBACKS]
@@ -78,21 +119,53 @@ def until_someone_ended(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape
     """Say holds in better words: not smaller, but the same failure.
 
     "Until b had ended" says more than "until b had made its 6th step", let alone "until the 3rd
-    callback had run"; and `b` says more than `worker-17`.
+    callback had run"; and `b` says more than `worker-17`. For that it may be held elsewhere: who
+    did not start until a crowd had moved on may as well have been held between read and write.
     """
     crowd = _crowd(tape)
     for key, hold in list(tape.schedule.holds.items()):
-        names = [hold.until_actor, *tape.cast.get(hold.host, ())]
-        others = [n for n in dict.fromkeys(names) if n not in (CALLBACKS, hold.actor)]
-        if hold.until_step == ENDED:
-            few = crowd[_kind(hold.until_actor)]
-            others = [name for name in others if crowd[_kind(name)] < few]
-        others.sort(key=lambda name: crowd[_kind(name)])
-        for other in others[:NAMES_TRIED_MAX]:
-            named = Hold(hold.host, hold.actor, hold.step, other, ENDED)
-            holds = {**tape.schedule.holds, key: named}
-            candidate = tape.derived(schedule=Schedule(holds, tape.schedule.slows))
+        for named in _better_words(tape, hold, crowd):
+            holds = {k: h for k, h in tape.schedule.holds.items() if k != key}
+            if named.key in holds:
+                continue
+            candidate = tape.derived(
+                schedule=Schedule({**holds, named.key: named}, tape.schedule.slows)
+            )
             if still_fails(candidate):
                 tape = candidate
                 break
+        else:
+            tape = _shorter(tape, key, still_fails)
     return tape
+
+
+def _shorter(tape: Tape, key: Key, still_fails: Callable[[Tape], bool]) -> Tape:
+    """Until an earlier step of the same one, if nobody's end will do."""
+    hold = tape.schedule.holds[key]
+    low, high = 1, hold.until_step
+    while low < high:
+        middle = (low + high) // 2
+        holds = {**tape.schedule.holds, key: replace(hold, until_step=middle)}
+        candidate = tape.derived(schedule=Schedule(holds, tape.schedule.slows))
+        if still_fails(candidate):
+            tape, high = candidate, middle
+        else:
+            low = middle + 1
+    return tape
+
+
+def _better_words(tape: Tape, hold: Hold, crowd: Counter[str]) -> Iterator[Hold]:
+    """Holds that may stand for this one, each of which says more."""
+    few = crowd[_kind(hold.until_actor)]
+    names = [hold.until_actor, *tape.cast.get(hold.host, ())]
+    others = [n for n in dict.fromkeys(names) if n not in (CALLBACKS, hold.actor)]
+    if hold.until_step == ENDED:
+        others = [name for name in others if crowd[_kind(name)] < few]
+    others.sort(key=lambda name: crowd[_kind(name)])
+    for other in others[:NAMES_TRIED_MAX]:
+        yield Hold(hold.host, hold.actor, hold.step, other, ENDED)
+    if hold.until_actor == CALLBACKS or few > FEW:
+        for other in [name for name in others if crowd[_kind(name)] <= FEW][:ELSEWHERE_NAMES_MAX]:
+            for step in range(1, STEPS_TRIED_MAX + 1):
+                if step != hold.step:
+                    yield Hold(hold.host, hold.actor, step, other, ENDED)

@@ -281,7 +281,9 @@ class Nemesis:
         ]
         opening = swarm.chance(OPENING_RUNS, "faults at the opening")
         for kind in kinds:
-            if tape.stream("fault", kind.name).chance(share, f"{kind.name} at all"):
+            drawn = tape.stream("fault", kind.name).chance(share, f"{kind.name} at all")
+            tape.configuration[f"fault {kind.name}"] = "on" if drawn else "off"
+            if drawn:
                 self.planned += _in_bursts(tape, kind, bursts)
                 self.at_opening += _at_opening(tape, kind) if opening else []
         self.planned.sort(key=lambda strike: strike.at_ns)

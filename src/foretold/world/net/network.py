@@ -13,6 +13,7 @@ import os
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import check_number, check_whole, nearest
@@ -20,7 +21,7 @@ from foretold.errors import UsageError
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
 from foretold.tape import Tape
-from foretold.trace import Trace
+from foretold.trace import LATE, Event, Trace
 from foretold.world.net.delivery import HEADER_BYTES
 from foretold.world.net.path import Path
 from foretold.world.net.stack import Listener, Stack
@@ -87,6 +88,8 @@ class Network:
         found = self._paths.get(key)
         if found is None:
             found = self._paths[key] = self._new_path(loopback=source is target)
+            if self.trace.detail:
+                found.on_late = partial(self._keep_late, source, target, found)
             if self.on_first_talk is not None and source is not target:
                 told, self.on_first_talk = self.on_first_talk, None
                 told()
@@ -96,6 +99,13 @@ class Network:
         if loopback:
             return Path(to_ns(LOOPBACK_S[0]), to_ns(LOOPBACK_S[1]))
         return replace(self._default, waiting=[], usual={})
+
+    def _keep_late(self, source: Stack, target: Stack, path: Path, takes_ns: int) -> None:
+        """For the story: this message is slower than it could be, by the tape."""
+        now_ns = max(source.now_ns(), self.wire.now_ns)
+        to = f"from {source.name} to {target.name}" if source is not target else "to itself"
+        text = f"{to}: {takes_ns} ns instead of {path.low_ns} ns"
+        self.trace.keep(Event(now_ns, source.name, "(world)", 0, LATE, text, None))
 
     def find(self, source: Stack, ip: str) -> Stack | None:
         """The host that has this address, seen from `source`."""

@@ -46,6 +46,8 @@ class Path:
     usual: dict[str, Any] = field(default_factory=dict)
     """What a fault has changed, as it was before."""
     carries_datagrams: bool = False
+    on_late: Callable[[int], object] | None = None
+    """Told how long a message takes that takes longer than the shortest one; for stories."""
     _busy_until_ns: int = 0
     _last_datagram_ns: int = 0
 
@@ -89,7 +91,7 @@ class Path:
         body = LATENCY_STEPS - TAIL_STEPS
         if drawn < body:
             delay = self.low_ns + (self.high_ns - self.low_ns) * drawn // body
-            if self.factor == 1.0:
+            if self.factor == 1.0 and (self.on_late is None or not drawn):
                 return delay
         else:
             delay = (
@@ -97,7 +99,10 @@ class Path:
                 + (self.high_ns - self.low_ns) * TAIL_FACTOR * (drawn - body + 1) // TAIL_STEPS
             )
         delay = int(delay * self.factor)
-        return min(delay, max(self.high_ns, SPIKE_NS_MAX)) if self.spikes else delay
+        delay = min(delay, max(self.high_ns, SPIKE_NS_MAX)) if self.spikes else delay
+        if self.on_late is not None and drawn:
+            self.on_late(delay)
+        return delay
 
     def detour_ns(self) -> int:
         """How much longer a message takes that others overtake."""

@@ -1,0 +1,99 @@
+"""`foretold explain` and `foretold shrink`: more about one tape."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from foretold.cli.group import HELD, VIOLATED, app
+from foretold.cli.targets import is_node_id, load_target, output_dropped, run_tape
+from foretold.errors import UsageError
+from foretold.pytest_support import child
+from foretold.report.explained import explanation_text
+from foretold.report.progress import say
+from foretold.report.tapes import changed_text, story_text, verdict_text
+from foretold.report.text import exception_text, failure_note
+from foretold.search.explain import CONTINUATIONS, explain
+from foretold.search.explore import resume
+from foretold.search.pair import what_decides
+from foretold.search.replayers import FreshReplayer
+from foretold.search.signature import signature_of
+from foretold.tape import TapeFile
+from foretold.tape.file import load
+from foretold.world.run import bind_main, execute
+from foretold.world.settings import Settings
+
+
+@app.command("explain")
+@click.argument("file")
+@click.option(
+    "--continuations",
+    type=click.IntRange(min=1),
+    default=CONTINUATIONS,
+    show_default=True,
+    help="So many runs go on from each point.",
+)
+def explain_command(file: str, continuations: int) -> None:
+    """Why does the run of a tape FILE fail? Its story, the two steps that decide it, and how likely
+    the failure was at each point of the run."""
+    loaded = _loaded(file)
+    if is_node_id(loaded.target):
+        sys.exit(child.replay_file(file, loaded.target, continuations=continuations))
+    with output_dropped():
+        text = _explained(loaded, continuations)
+    click.echo(f"{text}\nReplay it: foretold replay {file}")
+
+
+def _loaded(name: str) -> TapeFile:
+    file = load(name)
+    if not file.target:
+        raise UsageError(
+            f"{name} does not say what it was recorded for: it was saved from a function that "
+            "cannot be imported by name"
+        )
+    return file
+
+
+def _explained(file: TapeFile, continuations: int) -> str:
+    done = run_tape(file)
+    if done.error is None:
+        return verdict_text(file, done)
+    main, tape = bind_main(load_target(file.target)[0]), file.tape
+    settings = Settings.from_tape(tape.settings)
+    decision = None
+    if tape.scheduled_by_key:
+        decision = what_decides(
+            lambda other, trace: execute(main, other, settings, trace=trace),
+            done,
+            signature_of(done.error),
+        )
+    warning = changed_text(file, done)
+    parts = [*([f"{warning}\n"] if warning else []), story_text(done, decision), ""]
+    parts.append(explanation_text(explain(main, tape, continuations=continuations)))
+    return "\n".join(parts)
+
+
+@app.command("shrink")
+@click.argument("file")
+def shrink_command(file: str) -> None:
+    """Go on shrinking a tape FILE that a search saved before it was interrupted.
+
+    FILE is written anew with the smaller tape.
+    """
+    loaded = _loaded(file)
+    if is_node_id(loaded.target):
+        raise UsageError(
+            f"pytest goes on with this one by itself: run `pytest {loaded.target}`, which tries "
+            "saved failures first"
+        )
+    main, _ = load_target(loaded.target)
+    with output_dropped():
+        found = resume(main, file, replayer=FreshReplayer(loaded.target))
+    if found is None:
+        say("The failure is gone: the run holds. The file is as it was.")
+        sys.exit(HELD)
+    note = failure_note(found, runs=1, command=f"foretold replay {file}")
+    _, _, rest = note.partition("\n")  # the first line says how a search found it
+    click.echo(f"{exception_text(found.exception)}\n\n{rest}")
+    sys.exit(VIOLATED)

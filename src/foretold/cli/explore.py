@@ -1,0 +1,226 @@
+"""`foretold explore`: search for a run that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from foretold.cli.group import HELD, INTERRUPTED, VACUOUS, VIOLATED, app
+from foretold.cli.options import (
+    faults_option,
+    order_option,
+    read_duration,
+    read_target,
+    seed_option,
+    strategy_option,
+)
+from foretold.cli.targets import (
+    is_node_id,
+    load_target,
+    output_dropped,
+    refuse_for_tests,
+    run_tape,
+)
+from foretold.pytest_support import child
+from foretold.pytest_support.seeds import fresh_seed
+from foretold.report.campaign import campaign_text, group_lines, verdict_line
+from foretold.report.data import history_data, outcome_json
+from foretold.report.exports import github_annotations, in_github_actions, junit_xml
+from foretold.report.progress import SearchProgress, say
+from foretold.report.text import interrupted_text
+from foretold.search.executors import WORKERS_MAX
+from foretold.search.explore import Progress, explore
+from foretold.search.failure import Failure, Outcome
+from foretold.search.portfolio import EXHAUSTIVE
+from foretold.search.replayers import FreshReplayer
+from foretold.search.retry import failure_of, try_again
+from foretold.search.store import Store
+
+RUNS_DEFAULT = 500
+RUNS_WITHIN_TIME = 1_000_000_000
+LONG_RUNS = 1_000
+"""A search of so many runs is remembered, and what it reached is kept for the next one; unless its
+seed is pinned: then it shall do the same again, whatever was before."""
+
+
+@app.command("explore")
+@click.argument("target", callback=read_target)
+@click.option(
+    "--runs", type=click.IntRange(min=1), help=f"How many runs.  [default: {RUNS_DEFAULT}]"
+)
+@click.option(
+    "--time",
+    "time_s",
+    metavar="TIME",
+    callback=read_duration,
+    help="Stop after so long: 30s, 10m, 1h.",
+)
+@seed_option
+@order_option
+@strategy_option
+@click.option(
+    "--delays",
+    type=click.IntRange(min=0),
+    help="With the strategy exhaustive: all schedules with so many delays.  [default: 2]",
+)
+@faults_option
+@click.option("--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes.  [default: 1]")
+@click.option(
+    "--executor", metavar="NAME", help="Who makes the runs: processes, or dask://HOST:PORT."
+)
+@click.option("--keep-going", is_flag=True, help="Go on after a failure; report all kinds.")
+@click.option("--isolation", type=click.Choice(["fork"]), help="Start each run in a fork.")
+@click.option("--no-shrink", is_flag=True, help="Report the failing run as it was found.")
+@click.option("--no-confirm", is_flag=True, help="Do not replay a failure in a fresh process.")
+@click.option("--no-saved", is_flag=True, help="Do not try saved failures first.")
+@click.option("--no-feedback", is_flag=True, help="Do not look at what runs reach.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--junit", metavar="FILE", help="Write the outcome as JUnit XML.")
+@click.option("--github", is_flag=True, help="Print annotations.  [default: in GitHub Actions]")
+def explore_command(
+    target: str,
+    runs: int | None,
+    time_s: float | None,
+    seed: int | None,
+    **options: Any,
+) -> None:
+    """Search for a run of TARGET that fails.
+
+    What the program prints is not shown; `foretold replay` shows it.
+    """
+    shown = Shown(target, options.pop("as_json"), options.pop("junit"), options.pop("github"))
+    if is_node_id(target):
+        refuse_for_tests({**options, "time": time_s})
+        code = child.explore(target, runs=runs, seed=seed, as_json=shown.as_json, junit=shown.junit)
+        sys.exit(code)
+    if runs is None:
+        to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
+        runs = RUNS_WITHIN_TIME if to_the_end else RUNS_DEFAULT
+    pinned = seed is not None
+    seed = fresh_seed() if seed is None else seed
+    main, own = load_target(target)
+    store = Store(Path.cwd())
+    outcome = Outcome(0, seed)
+    if not options.pop("no_saved"):
+        outcome.failures = _saved_failures(target, store)
+    if not outcome.failures or options["keep_going"]:
+        outcome = _explore(
+            main, shown, store, outcome, runs=runs, seed=seed, time_s=time_s,
+            corpus=None if pinned or runs < LONG_RUNS else store.corpus_of(target),
+            **{**own, **_settings_of(options)},
+        )  # fmt: skip
+        if outcome.runs >= LONG_RUNS and store.is_writable():
+            store.remember(target, history_data(outcome))
+    sys.exit(shown.show(outcome, runs))
+
+
+def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as `foretold.explore` takes them; what was not given is left to the target."""
+    given = {k: v for k, v in options.items() if v is not None and not k.startswith("no_")}
+    return given | {name: not options[f"no_{name}"] for name in ("shrink", "confirm", "feedback")}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How the outcome is shown."""
+
+    target: str
+    as_json: bool
+    junit: str | None
+    github: bool
+
+    def show(self, outcome: Outcome, runs: int) -> int:
+        """Show it in all the ways that were asked for. Returns the exit code."""
+        target = self.target
+        code = VIOLATED if outcome.failure else VACUOUS if outcome.vacuous else HELD
+        code = INTERRUPTED if outcome.interrupted else code
+        if self.junit is not None:
+            Path(self.junit).write_text(junit_xml(outcome, runs=runs, target=target), "utf-8")
+        if self.as_json:
+            click.echo(outcome_json(outcome, target=target, exit_code=code))
+        elif not outcome.interrupted:
+            click.echo(campaign_text(outcome, runs=runs, target=target))
+        if self.github or in_github_actions():
+            for line in github_annotations(outcome, target):
+                click.echo(line, err=self.as_json)
+        return code
+
+
+def _saved_failures(target: str, store: Store) -> list[Failure]:
+    """What failed before is tried first; that which still does, with its story."""
+    failures = []
+    for path in store.saved(target):
+        verdict = try_again(path, FreshReplayer)
+        say(verdict_line(verdict))
+        if verdict.word == "FIXED":
+            store.set_aside(path)
+        elif verdict.word == "STILL FAILS" and verdict.file is not None:
+            with output_dropped():
+                failures.append(failure_of(run_tape(verdict.file), verdict.file, path))
+    return [failure for failure in failures if failure is not None]
+
+
+def _explore(
+    main: Callable[..., Any],
+    shown: Shown,
+    store: Store,
+    known: Outcome,
+    *,
+    confirm: bool,
+    **settings: Any,
+) -> Outcome:
+    target, runs = shown.target, settings["runs"]
+    before = store.saved(target)
+    progress = SearchProgress(runs if runs != RUNS_WITHIN_TIME else None)
+    try:
+        with progress, output_dropped(), _stoppable(progress, store) as on_progress:
+            outcome = explore(
+                main,
+                confirm=confirm,
+                replayer=FreshReplayer(target) if confirm else None,
+                save_to=store.folder_of(target) if store.is_writable() else None,
+                target=target,
+                on_progress=on_progress,
+                **settings,
+            )
+    except KeyboardInterrupt as stopped:
+        found = [path for path in store.saved(target) if path not in before]
+        outcome = getattr(stopped, "outcome", known)
+        if len(outcome.failures) > 1 or settings["keep_going"]:
+            say("\n".join(group_lines(outcome, target)))
+        say(interrupted_text(progress.last.runs, settings["seed"], found))
+        outcome.interrupted = True
+    seen = {failure.signature for failure in outcome.failures}
+    outcome.failures += [old for old in known.failures if old.signature not in seen]
+    return outcome
+
+
+@contextlib.contextmanager
+def _stoppable(progress: SearchProgress, store: Store) -> Iterator[Callable[[Progress], None]]:
+    """Ctrl-C ends the search after the run at the latest, even if the program swallows it."""
+    asked = False
+
+    def stop(number: int, frame: Any) -> None:
+        nonlocal asked
+        asked = True
+        raise KeyboardInterrupt
+
+    def on_progress(standing: Progress) -> None:
+        progress(standing)
+        if standing.stage != "searching" or standing.failures:
+            store.keep_out_of_git()
+        if asked:
+            raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGINT, stop)
+    try:
+        yield on_progress
+    finally:
+        signal.signal(signal.SIGINT, former)

@@ -1,0 +1,49 @@
+"""The command itself, to which each verb adds its own: exit codes, and how errors are shown."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from foretold._version import VERSION
+from foretold.errors import ForetoldError, Nondeterminism
+from foretold.report.progress import say
+
+HELD, VIOLATED, USAGE, NONDETERMINISM, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+
+class _Group(click.Group):
+    """Errors of ours become one message and an exit code, never a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ForetoldError as error:
+            raise _Failed(error) from None
+        except KeyboardInterrupt:
+            say("stopped by Ctrl-C.")
+            sys.exit(INTERRUPTED)
+
+
+class _Failed(click.ClickException):
+    """One of our errors, as click shows errors."""
+
+    def __init__(self, error: ForetoldError) -> None:
+        super().__init__(str(error))
+        self.exit_code = NONDETERMINISM if isinstance(error, Nondeterminism) else USAGE  # type: ignore[misc]  # click declares it for the class alone
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 held, 1 violated, 2 usage, 3 nondeterminism, 4 nothing to explore.",
+)
+@click.version_option(VERSION, prog_name="foretold")
+def app() -> None:
+    """Deterministic simulation testing: one tape of choices decides the whole run.
+
+    A TARGET is a pytest node id (tests/test_bank.py::test_transfer), module:function or
+    path/to/file.py:function.
+    """

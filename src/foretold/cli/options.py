@@ -1,0 +1,71 @@
+"""Options that several verbs have, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from foretold.pytest_support.seeds import VARIABLE
+from foretold.search.portfolio import STRATEGIES
+from foretold.world.faults import faults_text
+
+
+def read_duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """`30s`, `10m`, `1h`, or a number of seconds."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value.strip())
+    if found is None or not float(found[1]):
+        raise click.BadParameter(f"{value!r} is no duration; write 30s, 10m or 1h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def read_seed(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """A whole number, decimal or as `0x3039`."""
+    if value is None:
+        return None
+    text = value.strip()
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else int(text, 0)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no whole number, such as 12345") from None
+
+
+def read_target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Something: to pytest, an empty text is all tests there are. None if it may be left out."""
+    if value is not None and not value.strip():
+        raise click.BadParameter(
+            "it is empty. Name it as module:function, path/to/file.py:function or "
+            "tests/test_x.py::test_y"
+        )
+    return value
+
+
+def read_faults(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Names of kinds and sets, with spaces or commas between them."""
+    return None if value is None else faults_text(value.replace(",", " "))
+
+
+seed_option = click.option(
+    "--seed",
+    metavar="N",
+    callback=read_seed,
+    envvar=VARIABLE,
+    show_envvar=True,
+    help="The first seed.  [default: fresh]",
+)
+order_option = click.option(
+    "--order", type=click.Choice(["asyncio", "any"]), help="Which orders to take.  [default: both]"
+)
+strategy_option = click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    help="Who decides the order of ready tasks.  [default: portfolio]",
+)
+faults_option = click.option(
+    "--faults",
+    metavar="NAMES",
+    callback=read_faults,
+    help='What the world may do by itself: sets or kinds of faults, such as "network kill".',
+)

@@ -1,0 +1,146 @@
+"""`foretold replay`: run again, exactly."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from foretold.cli.group import HELD, USAGE, VIOLATED, app
+from foretold.cli.options import (
+    faults_option,
+    order_option,
+    read_seed,
+    read_target,
+    strategy_option,
+)
+from foretold.cli.targets import is_node_id, is_tape, load_target, refuse_for_tests, run_tape
+from foretold.errors import UsageError
+from foretold.pytest_support import child
+from foretold.pytest_support.replayer import PytestReplayer
+from foretold.report.campaign import all_text, verdict_line
+from foretold.report.progress import say
+from foretold.report.tapes import (
+    changed_text,
+    environment_text,
+    seeded_text,
+    story_text,
+    verdict_text,
+)
+from foretold.search.learning import learned_before
+from foretold.search.portfolio import plan_of, plans_for
+from foretold.search.replayers import FreshReplayer, Replayer
+from foretold.search.retry import try_again
+from foretold.search.store import Store
+from foretold.tape import Tape, TapeFile
+from foretold.tape.file import load
+from foretold.world.run import bind_main, execute
+from foretold.world.settings import Settings
+
+
+@app.command("replay")
+@click.argument("what", metavar="FILE|TARGET", required=False, callback=read_target)
+@click.option("--all", "every", is_flag=True, help="All saved failures: which still fail?")
+@click.option(
+    "--seed",
+    metavar="N",
+    callback=read_seed,
+    help="With a TARGET: the run that a search made with this seed.",
+)
+@click.option(
+    "--profile", metavar="TEXT", help="With --seed: what the search had learned, as it printed it."
+)
+@order_option
+@strategy_option
+@faults_option
+def replay_command(what: str | None, every: bool, seed: int | None, **asked: str | None) -> None:
+    """Run again, exactly: a tape FILE, or TARGET with --seed N, or --all that have failed.
+
+    Give --order, --strategy and --faults as they were given to `explore`.
+    """
+    if every:
+        if what is not None or seed is not None or any(asked.values()):
+            raise UsageError("--all replays all saved failures and takes nothing besides")
+        sys.exit(_replay_all(Store(Path.cwd())))
+    if what is None:
+        raise UsageError(
+            "name what to replay: `foretold replay FILE.tape`, `foretold replay TARGET --seed N`, "
+            "or `foretold replay --all`"
+        )
+    if seed is not None:
+        sys.exit(_replay_seed(what, seed, asked))
+    if not is_tape(what):
+        raise UsageError(
+            f"{what} is no tape file. Write `foretold replay FILE.tape`, or name the run by its "
+            f"seed: `foretold replay {what} --seed N`"
+        )
+    if any(asked.values()):
+        raise UsageError(
+            "a tape knows its order, strategy and faults: leave --order, --strategy and --faults "
+            "out"
+        )
+    sys.exit(_replay_file(what, load(what)))
+
+
+def _replay_all(store: Store) -> int:
+    """A verdict on each saved failure, and the worst of them as exit code."""
+    words: list[str] = []
+    for path in reversed(store.all_saved()):
+        verdict = try_again(path, replayer_of)
+        click.echo(verdict_line(verdict))
+        words.append(verdict.word)
+        if verdict.word == "FIXED":
+            store.set_aside(path)
+    click.echo(all_text(words))
+    if "STILL FAILS" in words:
+        return VIOLATED
+    return USAGE if "CANNOT REPLAY" in words else HELD
+
+
+def replayer_of(target: str) -> Replayer:
+    """Who replays this target in a fresh process."""
+    if is_node_id(target):
+        return PytestReplayer(target, child.plugin_arguments())
+    return FreshReplayer(target)
+
+
+def _replay_seed(target: str, seed: int, asked: dict[str, str | None]) -> int:
+    if is_node_id(target):
+        profile = asked.pop("profile", None)
+        refuse_for_tests(asked)
+        return child.replay_seed(target, seed, profile or "")
+    main, own = load_target(target)
+    chosen = {**own, **{name: value for name, value in asked.items() if value is not None}}
+    chosen.setdefault("profile", learned_before(Store(Path.cwd()), target, seed))
+    plans = plans_for(chosen.pop("order", None), chosen.pop("strategy", "portfolio"))
+    plan = plan_of(seed, plans)
+    changes = {k: v for k, v in chosen.items() if k in Settings.__dataclass_fields__}
+    settings = Settings().with_changes(**changes, order=plan.order, strategy=plan.strategy)
+    tape = Tape.seeded(seed, settings.on_tape())
+    done = execute(bind_main(main), tape, settings, recording=True, detail=True)
+    click.echo(seeded_text(target, done))
+    return HELD if done.error is None else VIOLATED
+
+
+def _replay_file(name: str, file: TapeFile) -> int:
+    _need_target(name, file)
+    if text := environment_text(file):
+        say(text)
+    if is_node_id(file.target):
+        return child.replay_file(name, file.target)
+    done = run_tape(file)
+    if done.error is not None:
+        click.echo(f"{story_text(done)}\n")
+    if text := changed_text(file, done):
+        say(text)
+    click.echo(verdict_text(file, done))
+    return HELD if done.error is None else VIOLATED
+
+
+def _need_target(name: str, file: TapeFile) -> None:
+    if not file.target:
+        raise UsageError(
+            f"{name} does not say what it was recorded for: it was saved from a function that "
+            f"cannot be imported by name. Replay it in Python: foretold.replay(main, {name!r})"
+        )

@@ -1,0 +1,102 @@
+"""What a search tries next: seeds one after the other, and tapes like those that were worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from foretold.kernel.schedulers.profile import Profile
+from foretold.search.batch import Errand, Seen
+from foretold.search.budget import Budget
+from foretold.search.corpus import Corpus, Lineage
+from foretold.search.learning import Learner
+from foretold.search.portfolio import plan_of, plans_for
+
+CHANGED_FROM = 32
+"""Before that many runs nearly all are new: their seeds are the better guide."""
+CHANGED_EVERY = 4
+"""Of so many runs one is made from an earlier tape."""
+
+
+class Lesson(NamedTuple):
+    """What there is to learn from a run."""
+
+    lineage: Lineage
+    news: int
+    """How much of what it reached was new."""
+    fresh: bool
+    """It is worth a second look."""
+    idle: bool
+    """It made no choice at all."""
+    alone: bool
+    profile: Profile | None
+
+
+class SeedPlanner:
+    """Shares the runs out among plans, and takes their seeds in turn; every few runs, a changed
+    tape of a run that reached something new."""
+
+    def __init__(
+        self,
+        order: str | None,
+        strategy: str,
+        seed: int,
+        *,
+        feedback: bool,
+        stored: Sequence[str] = (),
+        profile: str = "",
+    ) -> None:
+        self._plans = plans_for(order, strategy)
+        self._seed = seed
+        self._budget = Budget(self._plans, seed)
+        self._learner = Learner()
+        self._profile = profile
+        """What was known before."""
+        self._feedback = feedback
+        self._stored = list(stored)
+        """Tapes of an earlier search that are to be tried first."""
+        self.corpus = Corpus()
+
+    @property
+    def is_vacuous(self) -> bool:
+        """No plan leaves anything to choose: every run is the same run."""
+        return self._budget.spent
+
+    def next(self, number: int) -> Errand | None:
+        if self.is_vacuous:
+            return None
+        if self._stored:
+            return Errand(number, Lineage(self._seed, (), stored=self._stored.pop(0)))
+        if self.corpus.entries and number > CHANGED_FROM and number % CHANGED_EVERY == 0:
+            return Errand(number, self.corpus.pick(self._seed, number))
+        plan, seed = self._budget.next()
+        known = self._learner.text or self._profile
+        settings = (*plan.settings, ("profile", known)) if known else plan.settings
+        return Errand(number, Lineage(seed, settings), learning=self._learner.wants(number))
+
+    def lesson(self, seen: Seen, news: int) -> Lesson | None:
+        lineage, brief = seen.errand.lineage, seen.brief
+        failed = brief.signature is not None
+        made = bool(lineage.changes or lineage.stored)
+        idle = not (brief.choices or brief.discarded or failed or made)
+        fresh = bool(news) and self._feedback and not failed
+        if made and not fresh:
+            return None
+        return Lesson(lineage, news, fresh, idle, brief.alone, brief.profile)
+
+    def learn(self, lesson: Lesson | None) -> None:
+        if lesson is None:
+            return
+        lineage = lesson.lineage
+        if lesson.fresh:
+            self.corpus.add(lineage)
+        if lineage.changes or lineage.stored:
+            return
+        self._learner.note(lesson.profile)
+        if self._feedback:
+            self._budget.tell(lineage.seed, lesson.news)
+        if lesson.idle:
+            plan = plan_of(lineage.seed, self._plans)
+            # Nobody to choose between, in any order?
+            everywhere = plan.order == "any" or lesson.alone
+            self._budget.drop(self._plans if everywhere else (plan,))

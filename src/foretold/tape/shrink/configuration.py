@@ -1,0 +1,23 @@
+"""What the run was allowed to do besides: faults by chance, threads interrupted at every line.
+
+A setting that only widens the search is left out where the failure does not need it. Those that say
+how the test's world is (its clock, its limits) stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from foretold.tape.tape import Tape
+
+WIDENING = ("faults", "preempt")
+
+
+def narrow_settings(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+    """Leave out each of the settings that is not needed."""
+    for name in WIDENING:
+        if tape.settings.get(name):
+            fewer = {key: value for key, value in tape.settings.items() if key != name}
+            candidate = tape.derived(settings=fewer)
+            tape = candidate if still_fails(candidate) else tape
+    return tape

@@ -1,0 +1,66 @@
+"""Programs for campaigns, importable by workers in other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import os
+from pathlib import Path
+
+import foretold
+
+_libc = ctypes.CDLL(None)
+_calls = itertools.count(1)
+
+
+async def worker(turns: int) -> None:
+    """Somebody who takes steps."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+async def holds() -> None:
+    """Three tasks that meet in many ways, and nothing that fails."""
+    await foretold.together(worker(3), worker(5), worker(4))
+
+
+async def two_bugs() -> None:
+    """One failure in about forty runs, and another in about eighty."""
+    number = foretold.between(0, 79, "number")
+    await foretold.together(worker(2), worker(3))
+    assert number not in (7, 8), "seven or eight"
+    assert number != 9, "nine"
+
+
+def die(signal_number: int) -> None:
+    """End this process from C, where no fence is."""
+    _libc.kill(_libc.getpid(), signal_number)
+
+
+async def kills_once(marker: Path) -> None:
+    """Kills its process in the run that finds the marker, and takes the marker away."""
+    await holds()
+    if _libc.unlink(os.fsencode(marker)) == 0:
+        die(9)
+
+
+async def kills_always() -> None:
+    """Kills its process whenever a certain number comes up."""
+    number = foretold.between(0, 29, "number")
+    await holds()
+    if number == 7:
+        die(9)
+
+
+async def ladder() -> None:
+    """Four right choices out of eight each, one after the other; then it fails.
+
+    By chance alone that takes 4,096 runs on average. The program says how far it has come.
+    """
+    for rung in range(4):
+        await asyncio.sleep(0)
+        if foretold.between(0, 7, f"rung {rung}") != 5:
+            return
+        foretold.state("rung", rung)
+    raise AssertionError("at the top")

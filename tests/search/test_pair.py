@@ -1,0 +1,209 @@
+"""The critical pair: two steps, and a run that holds in which they come the other way round."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import foretold
+from foretold.search import pair as pairs
+from foretold.search.pair import Pair
+from foretold.trace import Event, Trace
+from foretold.world.run import bind_main, execute
+from foretold.world.settings import Settings
+from tests.helpers import again
+from tests.search.test_explore import found, lost_update
+from tests.search.test_shrink import (
+    connection_breaks,
+    large_order,
+    lost_on_the_wire,
+    oversold,
+    racy_counter,
+    serve_echo,
+    three_causes,
+    two_orders,
+)
+
+
+def pair_of(failure: foretold.Failure) -> Pair:
+    """The pair that must have been found."""
+    assert failure.decision is not None
+    assert failure.decision.pair is not None
+    return failure.decision.pair
+
+
+def events_of(main: Callable[..., Any], tape: foretold.Tape) -> list[Event]:
+    """The steps of a run."""
+    trace = Trace(detail=True)
+    execute(bind_main(main), tape, Settings.from_tape(tape.settings), trace=trace)
+    return [event for event in trace.events if event.kind in ("resumes", "callback")]
+
+
+def order_of(main: Callable[..., Any], tape: foretold.Tape, pair: Pair) -> tuple[int, int]:
+    """At which places of a run the two steps are made."""
+    keys = [(event.host, event.actor, event.step) for event in events_of(main, tape)]
+    return keys.index(pair.first.key), keys.index(pair.second.key)
+
+
+@pytest.mark.parametrize(
+    ("main", "settings"),
+    [
+        (functools.partial(lost_update, 4, noise=10), {}),
+        (racy_counter, {"preempt": "lines"}),
+        (oversold, {}),
+        (two_orders, {}),
+        (lost_on_the_wire, {}),
+    ],
+)
+def test_swapped_it_holds(main: Callable[..., Any], settings: dict[str, Any]) -> None:
+    """Tasks, threads and messages: the tape that is called swapped is run once more here. The two
+    steps come the other way round on it, and it holds."""
+    failure = found(main, runs=2_000, seed=1_000, **settings)
+    pair = pair_of(failure)
+    first, second = order_of(main, failure.tape, pair)
+    assert first < second
+    assert again(main, pair.swapped).error is None
+    first, second = order_of(main, pair.swapped, pair)
+    assert second < first
+
+
+def test_it_is_the_read_of_the_one_and_the_write_of_the_other() -> None:
+    """Not the whole delay is to blame: of dozens of steps that overtake alice, one is. Both stacks
+    lead to the line."""
+    noisy = functools.partial(lost_update, 4, noise=10)
+    pair = pair_of(found(noisy, runs=3_000, order="any"))
+    assert pair.first.key == ("main", "bob", 5)
+    assert pair.second.key == ("main", "alice", 2)
+    stack = [place.function.rpartition(".")[2] for place in pair.second.stack]
+    assert stack[:2] == ["alice", "deposit"]
+
+
+def test_only_the_two_have_changed_places() -> None:
+    """All that comes before is the same in both runs, and there the two stand side by side."""
+    main = functools.partial(lost_update, 4)
+    failure = found(main, runs=3_000, order="any")
+    pair = pair_of(failure)
+    fails, holds = (
+        [(event.actor, event.step) for event in events_of(main, tape)]
+        for tape in (pair.failing, pair.swapped)
+    )
+    at = fails.index(pair.first.key[1:])
+    assert fails[:at] == holds[:at]
+    assert fails[at : at + 2] == holds[at : at + 2][::-1]
+    assert again(main, pair.failing).error is not None
+
+
+def test_a_value_decides() -> None:
+    """No order is to blame: the boundary is named, and its other side was run."""
+    failure = found(large_order, runs=100)
+    assert failure.decision is not None
+    assert failure.decision.pair is None
+    assert failure.decision.values == ("pieces = 37", "pieces = 36")
+    assert "it fails with pieces = 37, and holds with pieces = 36." in failure.story
+
+
+async def cut_off(world: foretold.World) -> None:
+    """A fault and nothing else breaks it."""
+    server = world.host("server")
+    server.start(serve_echo())
+    await server.listening(80)
+    assert not await connection_breaks()
+
+
+def test_a_fault_decides() -> None:
+    """Without it the run holds, and that was tried."""
+    failure = found(cut_off, runs=500, faults=foretold.faults.network.only("reset"))
+    assert failure.decision is not None
+    assert failure.decision.pair is None
+    assert failure.decision.needs_faults
+    assert "without them it holds" in failure.story
+
+
+async def always_wrong() -> None:
+    """Fails in any order."""
+    await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0))
+    raise LookupError
+
+
+def test_what_fails_in_any_order_is_called_that() -> None:
+    """The calm run fails. Orders that might help were tried, and their number is told."""
+    failure = found(always_wrong, runs=10)
+    assert failure.decision is not None
+    assert failure.decision.pair is None
+    assert failure.story.endswith("In none of 4 other orders that were tried does it hold.")
+
+
+async def overdrawn() -> None:
+    """Stock order is the one that fails: both read before one of them writes."""
+    account = {"balance": 100}
+
+    async def withdraw(amount: int) -> None:
+        left = account["balance"]
+        await asyncio.sleep(0)
+        account["balance"] = left - amount
+
+    await asyncio.gather(withdraw(5), withdraw(7))
+    assert account["balance"] == 88
+
+
+def test_a_calm_run_that_fails_has_a_pair_as_well() -> None:
+    """Somebody need only have waited for another: for its first step, and no longer."""
+    failure = found(overdrawn, runs=10)
+    assert not failure.delays
+    pair = pair_of(failure)
+    assert {pair.first.key[1], pair.second.key[1]} == {"withdraw", "withdraw-2"}
+    assert again(overdrawn, pair.failing).error is not None
+    assert again(overdrawn, pair.swapped).error is None
+    first, second = order_of(overdrawn, pair.swapped, pair)
+    assert second < first
+
+
+async def alone() -> None:
+    """One task, and nobody besides."""
+    raise LookupError
+
+
+def test_of_who_is_alone_nothing_is_said() -> None:
+    """There is no order at all."""
+    failure = found(alone, runs=10)
+    assert failure.decision is None
+    assert failure.story.endswith("fails: LookupError")
+
+
+def test_a_swap_that_was_not_seen_to_hold_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: no run ever holds. Then no pair is claimed either, and the story says so."""
+    monkeypatch.setattr(pairs._Judge, "holds", lambda self, tape: None)
+    failure = found(functools.partial(lost_update, 4), runs=3_000, order="any")
+    assert failure.decision is not None
+    assert failure.decision.pair is None
+    assert failure.story.endswith("No two steps were found whose swap would make it hold.")
+
+
+def test_no_longer_than_it_may_take() -> None:
+    """A program whose runs take seconds: it is told without a pair rather than late."""
+    main = functools.partial(lost_update, 4)
+    failure = found(main, runs=3_000, order="any")
+    done = again(main, failure.tape, detail=True)
+
+    def watch(tape: foretold.Tape, trace: Trace) -> Any:
+        raise AssertionError("no time is left for a run")
+
+    assert pairs.what_decides(watch, done, failure.signature, s_max=-1) is None
+
+
+def test_runs_that_were_to_start_afresh_are_not_mixed() -> None:
+    """With isolation="fork" nothing is run here again and again: no pair is looked for."""
+    failure = found(functools.partial(lost_update, 2), runs=500, order="any", isolation="fork")
+    assert failure.decision is None
+    assert failure.story
+
+
+def test_an_order_a_fault_and_a_value_have_a_pair_too() -> None:
+    """With a fault and a value besides, the order is still what two steps decide."""
+    failure = found(three_causes, runs=3_000, seed=100, faults=foretold.faults.network)
+    pair = pair_of(failure)
+    assert {pair.first.key[1], pair.second.key[1]} == {"clerk", "clerk-2"}
