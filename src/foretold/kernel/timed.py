@@ -168,7 +168,12 @@ class TimedLoop(asyncio.BaseEventLoop):
 
     def has_work(self) -> bool:
         """Whether there is something to do now."""
-        return bool(self._ready) or self._due_ns <= self._clock.ns
+        return bool(self._ready) or self._due_ns <= self._clock.ns or self.has_held_alone()
+
+    def has_held_alone(self) -> bool:
+        """Whether none can go on here but tasks that are held: then their time has come."""
+        scheduler = self.scheduler
+        return scheduler is not None and scheduler.size > 0 and not self.kernel.rivals
 
     def _release_rather_than_jump(self) -> bool:
         """Only held tasks are ready. True if one was released.

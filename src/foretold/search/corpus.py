@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from foretold.errors import TapeError
-from foretold.tape import ENDED, Choice, Hold, Schedule, Slow, Tape, TapeFile, dumps, load, save
+from foretold.tape import Choice, Hold, Schedule, Slow, Tape, TapeFile, dumps, load, save
 from foretold.tape.schedule import Exception_
 from foretold.tape.streams import TapeRandom, generator_for
 
@@ -187,5 +187,5 @@ def _new_exception(
     until = names[_index(generator, len(names))]
     if until == actor:
         return None
-    ended = generator.random() < 0.3
-    return Hold(host, actor, step, until, ENDED if ended else 1 + _index(generator, 2 * max(steps)))
+    # Never until somebody has ended: whoever waits for the one who is held would spin for ever.
+    return Hold(host, actor, step, until, 1 + _index(generator, 2 * max(steps)))

@@ -308,6 +308,8 @@ class Crew:
         strand = strand_of(get_ident())
         if strand is None or strand is self.baton.driver:
             return self.run_while_idle()
+        if loop.has_held_alone() and loop.scheduler.release_held():
+            return True
         self.block(strand, "its event loop", loop.has_work, min(loop._due_ns, NEVER_NS))
         return True
 
