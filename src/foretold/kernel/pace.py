@@ -10,6 +10,8 @@ Never injected here: a slow step so long that a healthy time limit expires by it
 
 from __future__ import annotations
 
+import functools
+
 from foretold.kernel.actors import Actor
 from foretold.kernel.clock import VirtualClock
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile
@@ -27,6 +29,7 @@ SLOW_PER_RUN = (0, 0.5, 1, 2, 4)
 NEVER = 1 << 62
 
 
+@functools.lru_cache(maxsize=64)
 def _gaps(steps: int) -> tuple[int, ...]:
     """Mean distances of slow steps among which one is drawn, for a run of so many steps."""
     if not steps:

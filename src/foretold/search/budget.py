@@ -18,6 +18,7 @@ FLOOR = 0.5
 """What each plan keeps of an equal share, whatever the others find."""
 MEMORY = 0.9
 """How much of a plan's merit the next run leaves."""
+MERIT_MIN = 1e-4
 NEWS_MAX = 4
 """More than so much news in one run counts as so much: the first runs find everything new."""
 
@@ -33,28 +34,43 @@ class Budget:
         self._merits = [1.0] * count
         self._credits = [0.0] * count
         self._idle: set[Plan] = set()
+        self._latest = 0
+        self._shares: list[tuple[int, float]] = []
+        """Who takes part, and what each gets of a run; empty if that is to be reckoned."""
 
     def next(self) -> tuple[Plan, int]:
         """The plan and the seed of the next run."""
-        active = [i for i, plan in enumerate(self._plans) if plan not in self._idle]
-        merits = sum(self._merits[i] for i in active) or 1.0
-        for i in active:
-            equal = 1 / len(active)
-            self._credits[i] += FLOOR * equal + (1 - FLOOR) * self._merits[i] / merits
-        chosen = max(active, key=lambda i: (round(self._credits[i], 9), -self._seeds[i]))
-        self._credits[chosen] -= 1
-        seed = self._seeds[chosen]
+        credits, seeds = self._credits, self._seeds
+        chosen, most = -1, -1e9
+        for index, share in self._shares or self._reckoned():
+            credits[index] = credit = credits[index] + share
+            # Of equals, the one with the lowest seed: without news the seeds come in turn.
+            if credit > most + 1e-9 or (credit > most - 1e-9 and seeds[index] < seeds[chosen]):
+                chosen, most = index, credit
+        credits[chosen] -= 1
+        seed = seeds[chosen]
         self._seeds[chosen] += len(self._plans)
         return self._plans[chosen], seed
+
+    def _reckoned(self) -> list[tuple[int, float]]:
+        active = [i for i, plan in enumerate(self._plans) if plan not in self._idle]
+        merits = sum(self._merits[i] for i in active) or 1.0
+        equal = FLOOR / len(active)
+        self._shares = [(i, equal + (1 - FLOOR) * self._merits[i] / merits) for i in active]
+        return self._shares
 
     def tell(self, seed: int, news: int) -> None:
         """How much the run with this seed has reached that none before had."""
         index = seed % len(self._plans)
+        if not news and self._merits[index] < MERIT_MIN:
+            return  # nothing changes any more
+        self._shares = []
         self._merits[index] = MEMORY * self._merits[index] + (1 - MEMORY) * min(news, NEWS_MAX)
 
     def drop(self, plans: Iterable[Plan]) -> None:
         """No further run of these."""
         self._idle.update(plans)
+        self._shares = []
 
     @property
     def spent(self) -> bool:
