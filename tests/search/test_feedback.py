@@ -179,3 +179,25 @@ def test_a_corpus_is_bounded_and_picks_by_the_runs_number() -> None:
     for number in range(200):
         corpus.add(corpus.pick(1, number))
     assert max(len(entry.changes) for entry in corpus.entries) <= 6
+
+
+def test_a_changed_tape_that_starves_is_no_failure() -> None:
+    """Two tasks spin until a third is done. A hold that somebody made up may keep the third away
+    until the limit of steps; that proves nothing about the program."""
+
+    async def main() -> None:
+        done = [False]
+
+        async def spin() -> None:
+            while not done[0]:
+                await asyncio.sleep(0)
+
+        async def work() -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            done[0] = True
+
+        await asyncio.gather(spin(), work(), spin())
+
+    outcome = foretold.explore(main, runs=150, steps_max=20_000, confirm=False, strategy="random")
+    assert outcome.failure is None

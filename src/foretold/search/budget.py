@@ -18,6 +18,7 @@ FLOOR = 0.5
 """What each plan keeps of an equal share, whatever the others find."""
 MEMORY = 0.9
 """How much of a plan's merit the next run leaves."""
+MERIT_MIN = 1e-4
 NEWS_MAX = 4
 """More than so much news in one run counts as so much: the first runs find everything new."""
 
@@ -60,6 +61,8 @@ class Budget:
     def tell(self, seed: int, news: int) -> None:
         """How much the run with this seed has reached that none before had."""
         index = seed % len(self._plans)
+        if not news and self._merits[index] < MERIT_MIN:
+            return  # nothing changes any more
         self._shares = []
         self._merits[index] = MEMORY * self._merits[index] + (1 - MEMORY) * min(news, NEWS_MAX)
 

@@ -48,7 +48,7 @@ class Workshop:
         self.save(found)
         self.on_stage("shrinking")
         tape: Tape | None = found.tape
-        if not found.tape.scheduled_by_key or found.changes:  # with what was really drawn, no more
+        if not (found.unfinished and found.tape.scheduled_by_key):
             recorded = self._again(found.tape, recording=True)
             tape = recorded.recorded if recorded.signature == found.signature else None
         if tape is not None:
