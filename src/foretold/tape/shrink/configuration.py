@@ -1,4 +1,5 @@
-"""What the run was allowed to do besides: faults by chance, threads interrupted at every line.
+"""What the run was allowed to do besides: faults by chance, threads interrupted at every line, and
+what its scheduler knew from earlier runs.
 
 A setting that only widens the search is left out where the failure does not need it. Those that say
 how the test's world is (its clock, its limits) stay.
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 from foretold.tape.tape import Tape
 
-WIDENING = ("faults", "preempt")
+WIDENING = ("faults", "preempt", "profile")
 
 
 def narrow_settings(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
