@@ -1,8 +1,8 @@
-"""What the run was allowed to do besides: faults by chance, threads interrupted at every line, and
-what its scheduler knew from earlier runs.
+"""What the run was allowed to do besides: faults by chance, threads interrupted at every line.
 
 A setting that only widens the search is left out where the failure does not need it. Those that say
-how the test's world is (its clock, its limits) stay.
+how the test's world is (its clock, its limits) stay; so does what the search had learned (`profile`),
+which a recorded run does not look at: `replay TARGET --seed N` takes it from here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from foretold.tape.tape import Tape
 
-WIDENING = ("faults", "preempt", "profile")
+WIDENING = ("faults", "preempt")
 
 
 def narrow_settings(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
