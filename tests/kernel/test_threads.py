@@ -516,3 +516,23 @@ def test_outside_of_runs_locks_are_as_ever() -> None:
     assert [dict(vars(kind)) for kind in kinds] == before
     assert (threading.excepthook, queue.SimpleQueue) == (hook, made)
     in_threads(lambda: None)
+
+
+def test_a_new_thread_that_is_kept_waiting_is_a_choice() -> None:
+    """Else a run in which all others went first would look like one without any choice."""
+
+    def main() -> None:
+        lock = threading.Lock()
+
+        def work() -> None:
+            with lock:
+                pass
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        with lock:
+            pass
+        thread.join()
+
+    outcome = foretold.explore(main, runs=20)
+    assert (outcome.runs, outcome.vacuous) == (20, False)

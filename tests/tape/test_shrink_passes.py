@@ -29,7 +29,7 @@ from foretold.tape.shrink.holds import (
 from foretold.tape.shrink.minimise import smallest_sublist
 from foretold.tape.shrink.slows import drop_slows, shorten_slows
 from foretold.tape.shrink.together import add_up, lower_equal, one_large
-from foretold.tape.shrink.whole import calm_streams
+from foretold.tape.shrink.whole import calm_streams, one_of_many
 from foretold.tape.streams import BYTES_SEED_BOUND
 
 SEEDED = settings(max_examples=150, derandomize=True, deadline=None, database=None)
@@ -318,6 +318,44 @@ def test_three_holds_become_two() -> None:
     assert list(small.schedule.holds.values()) == goal
 
 
+def test_two_holds_where_nobody_ends() -> None:
+    """In a deadlock nobody ends: one holds until a step of the other."""
+    tape = tape_of(hold("one", 2, "main", 2), hold("two", 3, "one", 2))
+    goal = [hold("one", 3, "two", 1)]
+    small = two_into_one(tape, lambda t: list(t.schedule.holds.values()) == goal)
+    assert list(small.schedule.holds.values()) == goal
+
+
+def test_one_fault_of_many_strikes_sooner() -> None:
+    """Those that only put it off go at once, and the moment moves with them."""
+    names = {"fault/hold/1": [1, 3], "fault/reset/5": [1], "fault/partition/2": [1]}
+
+    def still_fails(tape: Tape) -> bool:
+        late = sum(name in tape.choices for name in ("fault/hold/1", "fault/partition/2"))
+        least, most = ((0, 100), (9, 9), (550, 650))[late]
+        return "fault/reset/5" in tape.choices and least <= values(tape, "fault")[1] <= most
+
+    tape = tape_of(choices={"fault": [1, 600], **names})
+    assert still_fails(tape)
+    small = one_of_many(tape, still_fails)
+    assert sorted(small.choices) == ["fault", "fault/reset/5"]
+    assert values(small, "fault") == [1, 75]
+
+
+def test_better_words_let_more_go() -> None:
+    """A hold until a callback is true in this run alone; until an end, in shorter ones as well."""
+    tape = tape_of(hold("a", 1, CALLBACKS, 40), choices={"net": [5]})
+    tape.cast["main"] = {"a": object(), "b": object()}
+
+    def still_fails(tape: Tape) -> bool:
+        [only] = tape.schedule.holds.values() or [None]
+        return only == hold("a", 1, "b", ENDED) or (only is not None and "net" in tape.choices)
+
+    small = shrink(tape, still_fails)
+    assert list(small.schedule.holds.values()) == [hold("a", 1, "b", ENDED)]
+    assert not small.choices
+
+
 def test_a_slow_step_is_as_short_as_it_may_be() -> None:
     """To within a sixteenth: a story tells no more digits."""
     tape = tape_of(Slow("main", "a", 1, 8_000_000))
@@ -427,6 +465,7 @@ def test_there_is_one_pass_per_idea() -> None:
         "two_into_one",
         "one_large",
         "calm_choices",
+        "one_of_many",
         "cut_blocks",
         "lower_choices",
         "lower_equal",

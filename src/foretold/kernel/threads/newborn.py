@@ -46,7 +46,7 @@ class BeginTogether(Scheduler):
             for handle in self._waiting:
                 behind.add(handle)
             self._waiting.clear()
-        # Another one goes first although these could: that is a choice, if nobody else is there too.
+        # Another one goes first although these could: a choice, even if nobody else is there.
         self._kept_waiting += bool(self._waiting)
         chosen = behind.pick(callback)
         self.size = behind.size + len(self._waiting)

@@ -25,7 +25,7 @@ from foretold.tape.shrink.holds import (
 )
 from foretold.tape.shrink.slows import drop_slows, shorten_slows
 from foretold.tape.shrink.together import add_up, lower_equal, one_large
-from foretold.tape.shrink.whole import calm_streams
+from foretold.tape.shrink.whole import calm_streams, one_of_many
 from foretold.tape.tape import Tape
 
 StillFails = Callable[[Tape], bool]
@@ -40,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     two_into_one,
     one_large,
     calm_choices,
+    one_of_many,
     cut_blocks,
     lower_choices,
     lower_equal,
@@ -68,7 +69,7 @@ def shrink(tape: Tape, still_fails: StillFails) -> Tape:
             best = candidate
         return known[key]
 
-    passes = PASSES
+    passes, reworded = PASSES, False
     try:
         while True:
             before = weight(best)
@@ -76,7 +77,13 @@ def shrink(tape: Tape, still_fails: StillFails) -> Tape:
                 best = shrink_pass(best, asked)
             after = weight(best)
             if after >= before:
-                return until_someone_ended(best, asked)
+                former, best = best, until_someone_ended(best, asked)
+                if best is former or reworded or after[:2] == (1, 0):
+                    return best
+                # "Until b had ended" stays true where "until the 40th callback" does not: with
+                # holds in better words more of the rest can go.
+                passes, reworded = PASSES, True
+                continue
             # Where only values got smaller, there is nothing new to leave out.
             passes = PASSES if after[:-1] < before[:-1] else VALUE_PASSES
     except BudgetSpent:

@@ -1,8 +1,8 @@
 """What the run was allowed to do besides: faults by chance, threads interrupted at every line.
 
 A setting that only widens the search is left out where the failure does not need it. Those that say
-how the test's world is (its clock, its limits) stay; so does what the search had learned (`profile`),
-which a recorded run does not look at: `replay TARGET --seed N` takes it from here.
+how the test's world is (its clock, its limits) stay. So does what the search had learned: a replay
+of the tape does not look at that `profile`, but one by seed takes it from here.
 """
 
 from __future__ import annotations

@@ -67,9 +67,12 @@ def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
 def two_into_one(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     """Two short holds that prepare what one long one does at once."""
     holds = list(tape.schedule.holds.values())
+    slows = list(tape.schedule.slows.values())
+    if len(holds) == 2:
+        shorts = (tape.derived(schedule=Schedule.of([one, *slows])) for one in _short_holds(holds))
+        return next((candidate for candidate in shorts if still_fails(candidate)), tape)
     if not 2 < len(holds) <= FEW_HOLDS:
         return tape
-    slows = list(tape.schedule.slows.values())
     tried = 0
     for long in _long_holds(tape, holds):
         for first, second in combinations(holds, 2):
@@ -96,6 +99,17 @@ def _long_holds(tape: Tape, holds: list[Hold]) -> Iterator[Hold]:
         for step in steps[:STEPS_TRIED_MAX]:
             for other in others[:ELSEWHERE_NAMES_MAX]:
                 yield Hold(host, actor, step, other, ENDED)
+
+
+def _short_holds(holds: list[Hold]) -> Iterator[Hold]:
+    """Where nobody ends, as in a deadlock: those who are held, until one of the first steps of
+    another of them."""
+    actors = list(dict.fromkeys((hold.host, hold.actor) for hold in holds))
+    steps = range(1, max(max(hold.step, hold.until_step) for hold in holds) + 1)[:STEPS_TRIED_MAX]
+    for host, actor in actors:
+        for other in [name for there, name in actors if there == host and name != actor]:
+            for step in steps:
+                yield from (Hold(host, actor, step, other, until) for until in steps)
 
 
 def _overtakers(holds: list[Hold], host: str) -> list[str]:

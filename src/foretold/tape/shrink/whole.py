@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 
+from foretold.tape.shrink.edit import with_values
 from foretold.tape.shrink.minimise import smallest_sublist
 from foretold.tape.tape import Tape
+
+SOONER = (1, 2, 4, 8, 16, 32)
+"""By how much what the others had put off may happen sooner without them."""
+ALONE_TRIED_MAX = 10
 
 
 def calm_streams(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
@@ -23,3 +29,33 @@ def calm_streams(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     names = [name for name, entries in tape.choices.items() if any(c.value for c in entries)]
     smallest_sublist(names, fails_with)
     return best
+
+
+def one_of_many(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+    """One fault at the right moment does what several did that only made the run wait for it.
+
+    None of those can go alone: without it, the one that matters would come too late. So all others
+    of its family go at once, and what was drawn for the whole family, such as when its members
+    strike, becomes smaller.
+    """
+    families: defaultdict[str, list[str]] = defaultdict(list)
+    for name, entries in tape.choices.items():
+        if name.count("/") > 1 and any(choice.value for choice in entries):
+            families[name.partition("/")[0]].append(name)
+    for family, members in families.items():
+        for kept in members[:ALONE_TRIED_MAX] if len(members) > 1 else ():
+            others = [name for name in members if name != kept]
+            alone = (each for each in _without(tape, family, others) if still_fails(each))
+            if (found := next(alone, None)) is not None:
+                return found
+    return tape
+
+
+def _without(tape: Tape, family: str, others: list[str]) -> Iterator[Tape]:
+    left = {name: entries for name, entries in tape.choices.items() if name not in others}
+    alone = tape.derived(choices=left)
+    drawn = list(enumerate(left.get(family, ())))
+    least = max(SOONER)
+    for times in SOONER:
+        moments = {(family, at): c.value // times for at, c in drawn if c.value >= least}
+        yield with_values(alone, moments)
