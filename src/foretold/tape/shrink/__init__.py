@@ -76,7 +76,8 @@ def shrink(tape: Tape, still_fails: StillFails) -> Tape:
                 best = shrink_pass(best, asked)
             after = weight(best)
             if after >= before:
-                return until_someone_ended(best, asked)
+                # In better words one hold may do what took two.
+                return drop_holds(until_someone_ended(best, asked), asked)
             # Where only values got smaller, there is nothing new to leave out.
             passes = PASSES if after[:-1] < before[:-1] else VALUE_PASSES
     except BudgetSpent:

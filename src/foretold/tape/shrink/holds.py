@@ -67,7 +67,7 @@ def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
 def two_into_one(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     """Two short holds that prepare what one long one does at once."""
     holds = list(tape.schedule.holds.values())
-    if not 2 < len(holds) <= FEW_HOLDS:
+    if not 2 <= len(holds) <= FEW_HOLDS:
         return tape
     slows = list(tape.schedule.slows.values())
     tried = 0
@@ -162,10 +162,13 @@ def _better_words(tape: Tape, hold: Hold, crowd: Counter[str]) -> Iterator[Hold]
     if hold.until_step == ENDED:
         others = [name for name in others if crowd[_kind(name)] < few]
     others.sort(key=lambda name: crowd[_kind(name)])
-    for other in others[:NAMES_TRIED_MAX]:
+    telling = sum(crowd[_kind(name)] <= FEW for name in others)
+    for other in others[: min(telling, NAMES_TRIED_MAX)]:
         yield Hold(hold.host, hold.actor, hold.step, other, ENDED)
     if hold.until_actor == CALLBACKS or few > FEW:
-        for other in [name for name in others if crowd[_kind(name)] <= FEW][:ELSEWHERE_NAMES_MAX]:
+        for other in others[: min(telling, ELSEWHERE_NAMES_MAX)]:
             for step in range(1, STEPS_TRIED_MAX + 1):
                 if step != hold.step:
                     yield Hold(hold.host, hold.actor, step, other, ENDED)
+    for other in others[telling:NAMES_TRIED_MAX]:
+        yield Hold(hold.host, hold.actor, hold.step, other, ENDED)
