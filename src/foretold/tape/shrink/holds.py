@@ -19,6 +19,7 @@ FEW = 2
 """Of so many of one kind each can be told from the others."""
 ELSEWHERE_NAMES_MAX = 3
 STEPS_TRIED_MAX = 6
+FIRST_STEPS = 3
 _NUMBERED = re.compile(r"(.+?)-\d+")
 
 
@@ -57,6 +58,9 @@ def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     ]
     crowd = _crowd(tape)
     candidates.sort(key=lambda hold: crowd[_kind(hold.actor)] + crowd[_kind(hold.until_actor)])
+    told = [h for h in candidates if max(crowd[_kind(h.actor)], crowd[_kind(h.until_actor)]) <= FEW]
+    elsewhere = [replace(h, step=step) for h in told for step in range(1, FIRST_STEPS + 1)]
+    candidates = list(dict.fromkeys([*told, *elsewhere, *candidates]))
     for long in candidates[:LONG_HOLDS_TRIED_MAX]:
         candidate = tape.derived(schedule=Schedule.of([long, *slows]))
         if still_fails(candidate):
