@@ -19,6 +19,7 @@ FEW = 2
 """Of so many of one kind each can be told from the others."""
 ELSEWHERE_NAMES_MAX = 3
 STEPS_TRIED_MAX = 6
+FIRST_STEPS = 3
 _NUMBERED = re.compile(r"(.+?)-\d+")
 
 
@@ -57,6 +58,9 @@ def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     ]
     crowd = _crowd(tape)
     candidates.sort(key=lambda hold: crowd[_kind(hold.actor)] + crowd[_kind(hold.until_actor)])
+    told = [h for h in candidates if max(crowd[_kind(h.actor)], crowd[_kind(h.until_actor)]) <= FEW]
+    elsewhere = [replace(h, step=step) for h in told for step in range(1, FIRST_STEPS + 1)]
+    candidates = list(dict.fromkeys([*told, *elsewhere, *candidates]))
     for long in candidates[:LONG_HOLDS_TRIED_MAX]:
         candidate = tape.derived(schedule=Schedule.of([long, *slows]))
         if still_fails(candidate):
@@ -65,13 +69,10 @@ def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
 
 
 def two_into_one(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
-    """Two short holds that prepare what one long one does at once."""
+    """Two short holds that prepare what one long one does at once, or one where nobody ends."""
     holds = list(tape.schedule.holds.values())
     slows = list(tape.schedule.slows.values())
-    if len(holds) == 2:
-        shorts = (tape.derived(schedule=Schedule.of([one, *slows])) for one in _short_holds(holds))
-        return next((candidate for candidate in shorts if still_fails(candidate)), tape)
-    if not 2 < len(holds) <= FEW_HOLDS:
+    if not 2 <= len(holds) <= FEW_HOLDS:
         return tape
     tried = 0
     for long in _long_holds(tape, holds):
@@ -85,7 +86,10 @@ def two_into_one(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
             tried += 1
             if tried >= LONG_HOLDS_TRIED_MAX:
                 return tape
-    return tape
+    if len(holds) > 2:
+        return tape
+    shorts = (tape.derived(schedule=Schedule.of([one, *slows])) for one in _short_holds(holds))
+    return next((candidate for candidate in shorts if still_fails(candidate)), tape)
 
 
 def _long_holds(tape: Tape, holds: list[Hold]) -> Iterator[Hold]:
@@ -176,10 +180,13 @@ def _better_words(tape: Tape, hold: Hold, crowd: Counter[str]) -> Iterator[Hold]
     if hold.until_step == ENDED:
         others = [name for name in others if crowd[_kind(name)] < few]
     others.sort(key=lambda name: crowd[_kind(name)])
-    for other in others[:NAMES_TRIED_MAX]:
+    telling = sum(crowd[_kind(name)] <= FEW for name in others)
+    for other in others[: min(telling, NAMES_TRIED_MAX)]:
         yield Hold(hold.host, hold.actor, hold.step, other, ENDED)
     if hold.until_actor == CALLBACKS or few > FEW:
-        for other in [name for name in others if crowd[_kind(name)] <= FEW][:ELSEWHERE_NAMES_MAX]:
+        for other in others[: min(telling, ELSEWHERE_NAMES_MAX)]:
             for step in range(1, STEPS_TRIED_MAX + 1):
                 if step != hold.step:
                     yield Hold(hold.host, hold.actor, step, other, ENDED)
+    for other in others[telling:NAMES_TRIED_MAX]:
+        yield Hold(hold.host, hold.actor, hold.step, other, ENDED)
