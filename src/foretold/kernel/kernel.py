@@ -153,7 +153,10 @@ class Kernel:
                 log: ScheduleLog = self.tape.log
                 return log.scheduler(self.host, holds, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
-            return KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            if not recorded:
+                keyed.fair_after = self.limits.steps // 2  # as below
+            return keyed
         if self.tape.origin == "enumerated":
             # What is enumerated are the choices of the program; four billion seeds would not end.
             return scheduler_named("fifo", TapeRandom(0))
