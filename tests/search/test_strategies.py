@@ -17,7 +17,7 @@ from foretold.errors import UsageError
 from foretold.kernel.schedulers.profile import Profile
 from foretold.search.budget import FLOOR, Budget
 from foretold.search.portfolio import PORTFOLIO, Plan, plan_of, plans_for
-from foretold.tape import Tape
+from foretold.tape import ENDED, Hold, Schedule, Setting, Tape
 from tests.helpers import SOAK_FACTOR, again
 from tests.search.programs.catalogue import BUGS
 from tests.search.programs.lost_updates import lost_update, lost_update_tcp
@@ -383,3 +383,36 @@ def test_exhaustive_ends_where_somebody_spins() -> None:
     outcome = searched(main, strategy="exhaustive", delays=1, runs=2_000)
     assert outcome.failure is None
     assert "no delay of more than" in outcome.covered
+
+
+def test_a_hold_that_starves_is_no_hang() -> None:
+    """A tape that somebody made up may hold for ever who is waited for: it ends within the limit of
+    steps, whatever that is."""
+
+    async def main() -> None:
+        done = [False]
+
+        async def spin() -> None:
+            while not done[0]:
+                await asyncio.sleep(0)
+
+        async def work() -> None:
+            done[0] = True
+
+        await asyncio.gather(spin(), work())
+
+    settings: dict[str, Setting] = {"order": "any", "strategy": "fifo", "steps_max": 2_000}
+    held = Schedule.of([Hold("main", "work", 1, "spin", ENDED)])
+    done = again(main, Tape.calm(settings).derived(schedule=held))
+    assert done.error is None
+    assert done.broken_holds == 1
+
+
+def test_a_hold_on_another_host_is_no_hang() -> None:
+    """Who is held there goes on when nothing else can, as at home."""
+    main = functools.partial(BUGS["reply_to_another_question"], True)
+    for actor in ("server", "_create_server_getaddrinfo", "serve"):
+        for step in (1, 2):
+            held = Schedule.of([Hold("server", actor, step, "nobody", 1)])
+            tape = Tape.calm({"order": "any", "strategy": "fifo"}).derived(schedule=held)
+            assert again(main, tape).error is None

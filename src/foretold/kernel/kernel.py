@@ -155,6 +155,8 @@ class Kernel:
                 return log.scheduler(self.host, holds, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
             keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            if not recorded:
+                keyed.fair_after = self.limits.steps // 2  # as below
             if self.tape.continuation is None:
                 return keyed
             return ContinuedScheduler(keyed, self.tape.continuation, self.clock, self.host)

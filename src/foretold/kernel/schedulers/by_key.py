@@ -17,6 +17,7 @@ from foretold.tape import CALLBACKS, ENDED, Hold
 from foretold.tape.streams import TapeRandom
 
 HELD_PICKS_MAX = 100_000
+LOOK_EVERY = 100
 
 
 class KeyedScheduler(Scheduler):
@@ -48,7 +49,7 @@ class KeyedScheduler(Scheduler):
     def add(self, handle: AnyHandle) -> None:
         self.size += 1
         key = (handle.actor.name, handle.actor.steps + 1)
-        hold = self._holds.get(key)
+        hold = self._holds.get(key) if self._picks <= self.fair_after else None
         if hold is None or self._over(hold):
             self._enqueue(handle)
             return
@@ -92,9 +93,10 @@ class KeyedScheduler(Scheduler):
                     break
                 self._release(arrival)
             heapq.heappop(waiting)
-        if self._picks % 1_000 == 0 and not self._recorded:
+        if self._picks % LOOK_EVERY == 0 and not self._recorded:
+            fair = self._picks > self.fair_after
             for arrival, (_, _, since) in list(self._held.items()):
-                if self._picks - since > HELD_PICKS_MAX:
+                if fair or self._picks - since > HELD_PICKS_MAX:
                     self.broken_holds += 1
                     self._release(arrival)
 
