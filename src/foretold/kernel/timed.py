@@ -204,4 +204,6 @@ class TimedLoop(asyncio.BaseEventLoop):
             raise self.kernel.crew.deadlock()
         if self.kernel.outside is not None:
             raise self.kernel.outside.deadlock(self)
-        raise deadlock_of(self.kernel.host, asyncio.all_tasks(self))
+        error = deadlock_of(self.kernel.host, asyncio.all_tasks(self))
+        self.kernel.on_deadlock(error)
+        raise error

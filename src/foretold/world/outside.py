@@ -224,7 +224,15 @@ class Outside:
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
         name = "the world" if self.others else self.driver.name
-        return deadlock_of(name, self.tasks(), [*lines_about(self.crews()), *self.in_services()])
+        lines = [*lines_about(self.crews()), *self.in_services()]
+        error = deadlock_of(name, self.tasks(), lines)
+        self.fail(error)
+        return error
+
+    def fail(self, error: BaseException) -> None:
+        """The run has failed, also if the program catches what is raised: in production it would
+        stand still there."""
+        self.driver.world.fail(error)
 
     def in_services(self) -> list[str]:
         """For a deadlock: who waits inside of servers that are no Python programs."""
