@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import fcntl
+import os
 import queue
 import socket
 import threading
@@ -195,3 +196,54 @@ def test_a_deadlock_in_a_finalizer_counts() -> None:
 
     with pytest.raises(foretold.Deadlock):
         foretold.run(main)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_busy_threads_do_not_hold_up_the_world(seed: int) -> None:
+    """Two threads of a host that never both wait: the others' time goes on beside theirs."""
+    far: list[float] = []
+
+    def busy() -> None:
+        def work(number: int) -> None:
+            with open(f"/file-{number}", "ab") as file:
+                while True:
+                    file.write(b"x")
+                    file.flush()
+                    os.fsync(file.fileno())
+                    time.sleep(0.001)
+                    far[:] = [time.monotonic()]
+
+        for number in range(2):
+            threading.Thread(target=work, args=(number,)).start()
+
+    async def main(world: foretold.World) -> float:
+        began = world.clock.monotonic()
+        world.host("busy").start(busy)
+        await asyncio.sleep(0.2)
+        world.host("busy").crash()
+        return far[0] - began
+
+    assert foretold.run(main, seed=seed).value < 0.3
+
+
+def test_threads_interleave_in_a_fork_too() -> None:
+    """`threading` makes new locks of its own after a fork."""
+
+    def race() -> None:
+        count, lock = [0], threading.Lock()
+
+        def work() -> None:
+            with lock:
+                found = count[0]
+            with lock:
+                count[0] = found + 1
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert count[0] == 3
+
+    outcome = foretold.explore(race, runs=50, isolation="fork", shrink=False, confirm=False)
+    assert outcome.failure is not None

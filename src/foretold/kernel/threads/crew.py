@@ -95,6 +95,8 @@ class Crew:
         self.steps = 0
         self._slice_left = SLICE_STEPS
         self._until_check = 0
+        self.until_ns = NEVER_NS
+        """When something else is due, or the others have to be looked at: not beyond."""
         kernel.crew = self
 
     @property
@@ -121,10 +123,10 @@ class Crew:
         self._slice_left -= 1
         self._stir_main()
         me.current = self.kernel.current
-        if not self.pool.rivals and self._slice_left > 0:
+        in_slice = self._slice_left > 0 and self.clock.ns < self.until_ns
+        if not self.pool.rivals and in_slice:
             self._begin(me)
             return
-        in_slice = self._slice_left > 0
         self._enter_pool(me, front=in_slice)
         if in_slice or self._is_main_ready():
             self._go_on(me, self._choose(me))
@@ -231,7 +233,7 @@ class Crew:
         else:
             self._wake_waiters()
             self._stir_main()
-            if self.pool.rivals:
+            if self.pool.rivals and self.clock.ns < self.until_ns:
                 self._go_on(me, self._choose(me))
             else:
                 self.baton.hand(me, self.baton.driver)
@@ -414,7 +416,7 @@ class Crew:
         if not baton.closing and not me.doomed:
             self._wake_waiters()
             self._stir_main()
-            if self.pool.rivals:
+            if self.pool.rivals and self.clock.ns < self.until_ns:
                 to = self._choose(me)
                 self._slice_left = SLICE_STEPS
         baton.leave(me, to)
