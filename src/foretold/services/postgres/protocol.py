@@ -24,6 +24,7 @@ MESSAGE_BYTES_MAX: Final = 1 << 30
 QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE = b"Q", b"P", b"B", b"D", b"E", b"C"
 SYNC, FLUSH, TERMINATE, FUNCTION_CALL = b"S", b"H", b"X", b"F"
 COPY_DATA, COPY_DONE, COPY_FAIL = b"d", b"c", b"f"
+COPY_ENDS: Final = (COPY_DONE, COPY_FAIL)
 
 # What a server sends.
 AUTHENTICATION, KEY_DATA, PARAMETER_STATUS, READY = b"R", b"K", b"S", b"Z"
@@ -131,6 +132,10 @@ class Group:
     @property
     def data(self) -> bytes:
         return b"".join(self.messages)
+
+    def has(self, kind: bytes) -> bool:
+        """Whether one of the messages is of this kind."""
+        return any(m[:1] == kind for m in self.messages)
 
     def expected(self) -> int:
         """How many answers there will be if the group ends with Flush, which has none itself."""

@@ -143,7 +143,7 @@ class Waits:
             return
         if session.doing != doing.QUIET:
             due_us = page.timer_of(backend.pid)
-        elif session.state == IDLE:
+        elif session.state == IDLE or session.is_in_copy:
             return  # no statement, no transaction: nothing that could take too long
         else:
             due_us = page.idle_timer_of(backend.pid)
@@ -182,7 +182,7 @@ class Waits:
             backend = session.backend
             if not session.listens or backend is None or not backend.is_clean:
                 continue
-            if session.doing not in (doing.QUIET, doing.DUE):
+            if session.doing not in (doing.QUIET, doing.DUE, doing.SENDING):
                 continue
             for told in self._look(session) or ():
                 if told[:1] == NOTIFICATION and not self.gateway.injection.loses(session):
