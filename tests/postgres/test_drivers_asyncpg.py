@@ -13,7 +13,7 @@ import pytest
 
 import foretold
 from tests.postgres.driving import check, for_each
-from tests.postgres.scenarios import SCHEMA, scenario
+from tests.postgres.scenarios import SCHEMA, compared
 
 TYPES = """
 CREATE TYPE mood AS ENUM ('calm', 'busy');
@@ -30,7 +30,7 @@ END $$;
 """
 
 
-@scenario
+@compared
 async def asyncpg_pool(world: foretold.World) -> Any:
     """Ten tasks share three connections of a pool; each sees a clean one."""
     pg = await world.postgres(schema=SCHEMA)
@@ -89,7 +89,7 @@ async def many_and_cursors(world: foretold.World) -> None:
     await own.close()
 
 
-@scenario
+@compared
 async def asyncpg_large_copy(world: foretold.World) -> Any:
     """Megabytes in and out with small buffers: whoever is slower holds up the other."""
     pg = await world.postgres(schema=SCHEMA)
@@ -164,7 +164,7 @@ async def notices(world: foretold.World) -> None:
     await own.close()
 
 
-@scenario
+@compared
 async def asyncpg_cancelling(world: foretold.World) -> Any:
     """By a timeout, and with its task: the statement ends in the server, the session goes on."""
     pg = await world.postgres(schema=SCHEMA)

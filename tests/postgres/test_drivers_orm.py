@@ -21,7 +21,7 @@ from tortoise.transactions import in_transaction
 
 import foretold
 from tests.postgres.driving import check, for_each, on_host
-from tests.postgres.scenarios import scenario
+from tests.postgres.scenarios import compared
 
 
 class Base(DeclarativeBase):
@@ -72,7 +72,7 @@ async def _shop(world: foretold.World, driver: str, **settings: Any) -> Any:
     came = await asyncio.gather(*work)
     assert sorted(came) == [1, 1, 2, 3]
     async with maker() as session:
-        ada = await session.scalar(sa.select(Author).where(Author.name == "ada"))
+        ada = (await session.scalars(sa.select(Author).where(Author.name == "ada"))).one()
         assert sorted(book.title for book in ada.books) == ["ada 1", "ada 2", "ada 3"]
         with pytest.raises(sa.exc.IntegrityError):
             session.add(Author(name="ada"))
@@ -95,7 +95,7 @@ async def _savepoints(session: AsyncSession) -> None:
     assert await session.scalar(sa.select(sa.func.count()).select_from(Author)) == 4
 
 
-@scenario
+@compared
 async def sqlalchemy_asyncpg(world: foretold.World) -> Any:
     """Sessions, relationships, FOR UPDATE, savepoints on asyncpg; a pool that looks first."""
     return await _shop(world, "asyncpg", pool_size=2, max_overflow=1, pool_pre_ping=True)
@@ -126,7 +126,7 @@ async def streaming(world: foretold.World) -> None:
         await engine.dispose()
 
 
-@scenario
+@compared
 async def sqlalchemy_restart(world: foretold.World) -> Any:
     """With pre-ping a pool outlives a restart unnoticed; without, one statement fails."""
     pg = await world.postgres(schema=Base.metadata)
@@ -201,7 +201,7 @@ class Team(Model):
     since = fields.DatetimeField(auto_now_add=True)
 
 
-@scenario
+@compared
 async def tortoise(world: foretold.World) -> Any:
     """It makes its tables in the run; transactions, row locks, a unique key."""
     pg = await world.postgres()

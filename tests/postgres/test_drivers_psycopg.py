@@ -23,7 +23,7 @@ from psycopg.types.json import Jsonb
 
 import foretold
 from tests.postgres.driving import check, for_each, on_host
-from tests.postgres.scenarios import SCHEMA, scenario
+from tests.postgres.scenarios import SCHEMA, compared
 
 ADD = "UPDATE account SET balance = balance + 1 WHERE id = 1"
 BALANCE = "SELECT balance FROM account WHERE id = 1"
@@ -42,7 +42,7 @@ def in_threads(*works: Callable[[], object]) -> None:
 # --- psycopg 3, with threads -----------------------------------------------------------------
 
 
-@scenario
+@compared
 async def psycopg_threads(world: foretold.World) -> Any:
     """Threads of two hosts read and write the same row: updates are lost, or not, by the tape."""
     pg = await world.postgres(schema=SCHEMA)
@@ -88,7 +88,7 @@ async def prepared_and_cursors(world: foretold.World) -> None:
     await on_host(world, main)
 
 
-@scenario
+@compared
 async def psycopg_pipeline(world: foretold.World) -> Any:
     """A pipeline with an error in the middle: what follows up to the next Sync is not done."""
     pg = await world.postgres(schema=SCHEMA)
@@ -177,7 +177,7 @@ async def types(world: foretold.World) -> None:
             assert info.enum is not None
             for binary in (False, True):
                 found = own.execute("SELECT 'busy'::mood, ARRAY[[1], [2]]", binary=binary)
-                assert found.fetchone() == (info.enum.busy, [[1], [2]])
+                assert found.fetchone() == (info.enum["busy"], [[1], [2]])
             found = own.execute("SELECT %s::jsonb -> 'a'", (Jsonb({"a": [1, None]}),))
             assert found.fetchone() == ([1, None],)
             own.execute("DO $$ BEGIN RAISE NOTICE 'hello'; END $$")
@@ -189,7 +189,7 @@ async def types(world: foretold.World) -> None:
     await on_host(world, main)
 
 
-@scenario
+@compared
 async def psycopg_cancelling(world: foretold.World) -> Any:
     """A statement is cancelled by another thread, while it sleeps and while it waits for a lock."""
     pg = await world.postgres(schema=SCHEMA)
@@ -277,7 +277,7 @@ async def cancelled_task(world: foretold.World) -> None:
 # --- psycopg_pool ----------------------------------------------------------------------------
 
 
-@scenario
+@compared
 async def psycopg_pool_of_threads(world: foretold.World) -> Any:
     """Six threads share two connections; a restart of the server in between costs them those."""
     pg = await world.postgres(schema=SCHEMA)
@@ -320,7 +320,7 @@ async def pool_of_tasks(world: foretold.World) -> None:
 # --- psycopg2 --------------------------------------------------------------------------------
 
 
-@scenario
+@compared
 async def psycopg2_threads(world: foretold.World) -> Any:
     """Threads and a pool, named cursors, COPY, notifications, an error, a cancellation."""
     pg = await world.postgres(schema=SCHEMA)

@@ -13,10 +13,12 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.errors import ForetoldError
 from foretold.kernel import fence, real
+from foretold.kernel.patches import patches
 from foretold.services.postgres import protocol
 from foretold.services.postgres.protocol import (
     ANSWERS,
@@ -46,6 +48,8 @@ earlier, unless the program has turned such notices off.)"""
 SILENCE_MS_MAX = 120_000
 LOG: Final = b"SLOG\0"
 WAITS: Final = b"still waiting for "
+
+_CALLS: Final = 1 << (signal.SIGTERM - 1) | 1 << (signal.SIGINT - 1)
 
 DONE, BLOCKED, SLEEPING, GONE = "done", "blocked", "sleeping", "gone"
 
@@ -189,7 +193,23 @@ class Backend:
             raise BackendLost(f"PostgreSQL was asked for something of ours, and {outcome}")
         return messages
 
+    def is_alive(self) -> bool:
+        """Whether it still answers. A signal that was sent to it before takes effect first."""
+        self.send(protocol.message(SYNC))
+        outcome, _ = self.read(lambda message: message[:1] == READY)
+        return outcome == DONE
+
     # --- signals ---------------------------------------------------------------------------------
+
+    def is_called(self) -> bool:
+        """Whether it was sent a signal that it will see when it goes on, of those that end a
+        statement or a session."""
+        with patches.outside(), contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                name, _, value = line.partition(":")
+                if name == "ShdPnd":
+                    return bool(int(value, 16) & _CALLS)
+        return False
 
     def stop(self) -> None:
         """It goes no further, whatever locks it is given, until it is let go."""

@@ -38,6 +38,7 @@ from foretold.services.postgres.session import (
     SIMPLE,
     Session,
 )
+from foretold.services.postgres.statements import calls_others
 from foretold.services.postgres.telling import Telling
 from foretold.services.postgres.waits import Waits
 from foretold.world.net.stack import Bound
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from foretold.services.postgres.kept import Kept
+    from foretold.services.postgres.side import SideConnection
     from foretold.world.host import Host
     from foretold.world.net.wire import Timer
 
@@ -76,7 +78,7 @@ class Gateway:
         """What programs call a database, and its name at the real server."""
         self.world = host.world
         self.pool = kept.pool
-        self.side = kept.side
+        self.kept = kept
         self.page = kept.cluster.page
         self.access = access
         self.port = port
@@ -103,6 +105,11 @@ class Gateway:
         listener = stack.listen(end, "0.0.0.0", self.port, BACKLOG)
         listener.on_change = self._accept
         return listener
+
+    @property
+    def side(self) -> SideConnection:
+        """A connection of our own."""
+        return self.kept.side
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -157,6 +164,9 @@ class Gateway:
             client.send(b"N")
         elif opening.code == protocol.CANCEL_REQUEST:
             self.waits.cancel(*opening.key)
+            client.close()
+        elif opening.code < protocol.PROTOCOL_3:
+            client.send(protocol.too_old(opening.code))
             client.close()
         else:
             session = self.admit(client, opening, name_of(client.end))
@@ -251,6 +261,9 @@ class Gateway:
 
     def _schedule(self, session: Session) -> None:
         session.doing = DUE
+        if session.alarm is not None:  # the client has gone on, in time
+            session.alarm.called_off = True
+            session.alarm = None
         wait_ns = STATEMENT_NS[0]
         if session.queue[0].last != protocol.TERMINATE:
             wait_ns = session.choices.pick(STATEMENT_NS, "time for a statement")
@@ -303,11 +316,15 @@ class Gateway:
         assert group is not None, "as above"
         backend.is_clean = bool(answer) and answer[-1][:1] == protocol.READY
         session.copying = _copy_after(session, group, answer)
+        calls = any(map(calls_others, session.executes))
         committed = self.telling.answered(session, answer)
         self.reply(session, answer)
         if committed:
             self.waits.notify()
             self.telling.committed(session)
+        if calls:
+            self.waits.called()
+            self.kept.look_after()
         self.waits.settle()
 
     def reply(self, session: Session, answer: list[bytes]) -> None:

@@ -161,6 +161,13 @@ def error_response(code: str, words: str, *, severity: str = "ERROR", **more: st
     return message(ERROR, body, b"\0")
 
 
+def too_old(code: int) -> bytes:
+    """What the server says to a client of a former protocol, in the words of that."""
+    version = f"{code >> 16}.{code & 0xFFFF}"
+    words = f"FATAL:  unsupported frontend protocol {version}: server supports 3.0 to 3.0\n"
+    return ERROR + text(words)
+
+
 def ready(state: bytes) -> bytes:
     """ReadyForQuery."""
     return message(READY, state)

@@ -154,7 +154,7 @@ class Waits:
         session.alarm = None
         page, backend = self.gateway.page, _backend(session)
         if page is None or session.doing == doing.DUE:
-            return  # the client has gone on, in time
+            return
         self.gateway.tick(due_us)
         page.fire(backend.pid)
         if session.doing == doing.QUIET:  # idle in a transaction for too long
@@ -179,15 +179,33 @@ class Waits:
     def notify(self) -> None:
         """Somebody has committed: whoever listens is told what it was told by that."""
         for session in list(self.gateway.sessions):
-            backend = session.backend
-            if not session.listens or backend is None or not backend.is_clean:
-                continue
-            if session.doing not in (doing.QUIET, doing.DUE, doing.SENDING):
-                continue
-            for told in self._look(session) or ():
-                if told[:1] == NOTIFICATION and not self.gateway.injection.loses(session):
-                    wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
-                    self.gateway.later(wait_ns, self._tell, session, self.gateway.scrub(told))
+            if session.listens:
+                self._ask(session)
+
+    def _ask(self, session: Session) -> None:
+        backend = session.backend
+        if backend is None or not backend.is_clean:
+            return
+        if session.doing not in (doing.QUIET, doing.DUE, doing.SENDING):
+            return
+        for told in self._look(session) or ():
+            if told[:1] == NOTIFICATION and not self.gateway.injection.loses(session):
+                wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
+                self.gateway.later(wait_ns, self._tell, session, self.gateway.scrub(told))
+
+    def called(self) -> None:
+        """Somebody may have ended other sessions, or cancelled their statements: who was meant
+        finds that out now."""
+        for session in list(self.gateway.sessions):
+            if session.doing == doing.BLOCKED:
+                if not session.resuming and _backend(session).is_called():
+                    self._go_on(session)
+            elif session.doing == doing.SLEEPING:
+                if self.gateway.page is not None:
+                    self.gateway.page.fire(_pid(session))  # it looks up, and sleeps on if it may
+                    self._go_on(session)
+            else:
+                self._ask(session)
 
     def _tell(self, session: Session, told: bytes) -> None:
         self.gateway.now_ns()
