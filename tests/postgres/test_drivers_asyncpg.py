@@ -247,6 +247,20 @@ async def restarted(world: foretold.World) -> None:
         assert await pool.fetchval("SELECT 2") == 2
 
 
+async def planted(world: foretold.World) -> None:
+    """Numbers of transactions are never used twice."""
+    pg = await world.postgres(schema=SCHEMA)
+    own = await asyncpg.connect(pg.dsn)
+    await own.fetchval("SELECT txid_current()")
+    await own.close()
+
+
+def test_what_does_not_repeat_is_found() -> None:
+    """`check` notices a run that differs from the first."""
+    with pytest.raises(AssertionError, match="planted"):
+        check(planted)
+
+
 @for_each(
     asyncpg_pool, prepared, many_and_cursors, asyncpg_large_copy, types, notices,
     asyncpg_cancelling, savepoints, listening, restarted,

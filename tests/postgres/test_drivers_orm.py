@@ -201,9 +201,11 @@ class Team(Model):
     since = fields.DatetimeField(auto_now_add=True)
 
 
-@compared
 async def tortoise(world: foretold.World) -> Any:
-    """It makes its tables in the run; transactions, row locks, a unique key."""
+    """It makes its tables in the run; transactions, row locks, a unique key.
+
+    Not compared between processes: it keeps names of columns in a set of texts, whose order is that
+    of the process's hash seed."""
     pg = await world.postgres()
     await Tortoise.init(
         db_url=pg.dsn.replace("postgresql://", "asyncpg://"), modules={"models": [__name__]}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from foretold.errors import PostgresError, ServiceError
 from foretold.services.postgres import protocol
 from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, Answer
 from foretold.services.postgres.client import Client, name_of
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from foretold.services.postgres.kept import Kept
-    from foretold.services.postgres.side import SideConnection
     from foretold.world.host import Host
     from foretold.world.net.wire import Timer
 
@@ -106,10 +106,13 @@ class Gateway:
         listener.on_change = self._accept
         return listener
 
-    @property
-    def side(self) -> SideConnection:
-        """A connection of our own."""
-        return self.kept.side
+    def look(self, sql: str) -> list[Any]:
+        """Ask the server something of our own; at any time, also while it works for others."""
+        try:
+            return self.kept.side.simple(sql)
+        except (PostgresError, ServiceError):  # the program has just ended all sessions but its own
+            self.kept.look_after()
+            return self.kept.side.simple(sql)
 
     # --- time ------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ class Waits:
 
     def is_blocked(self, session: Session) -> bool:
         """Whether the server says that a session waits for a lock; asked if it says nothing."""
-        rows = self.gateway.side.simple(
+        rows = self.gateway.look(
             "select 1 from pg_stat_activity where wait_event_type = 'Lock' "
             f"and pid = {_pid(session)} and cardinality(pg_blocking_pids(pid)) > 0"
         )
@@ -62,7 +62,7 @@ class Waits:
         self.settle()
 
     def _blockers(self, session: Session) -> list[Session]:
-        rows = self.gateway.side.simple(f"select unnest(pg_blocking_pids({_pid(session)}))")
+        rows = self.gateway.look(f"select unnest(pg_blocking_pids({_pid(session)}))")
         pids = {int(row[0] or 0) for row in rows}
         return [s for s in self.gateway.sessions if s.backend is not None and s.backend.pid in pids]
 
@@ -81,7 +81,7 @@ class Waits:
         if not waiting:
             return
         pids = ",".join(map(str, waiting))
-        rows = self.gateway.side.simple(
+        rows = self.gateway.look(
             f"select pid from unnest('{{{pids}}}'::int[]) pid where pg_blocking_pids(pid) = '{{}}'"
         )
         free = sorted((waiting[int(row[0] or 0)] for row in rows), key=lambda s: s.number)
