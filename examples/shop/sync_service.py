@@ -1,6 +1,6 @@
 """The same shop without async: `def` endpoints on threads, SQLAlchemy on psycopg.
 
-    DATABASE_URL=postgresql+psycopg://… uvicorn examples.shop.sync_service:app
+DATABASE_URL=postgresql+psycopg://… uvicorn examples.shop.sync_service:app
 """
 
 import os

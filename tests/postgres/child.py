@@ -12,7 +12,15 @@ from typing import Any
 import asyncpg
 
 import foretold
-from tests.postgres.scenarios import ALL, SCHEMA
+from tests.postgres import (
+    test_drivers_asyncpg,
+    test_drivers_orm,
+    test_drivers_psycopg,
+    test_protocol,
+)
+from tests.postgres.scenarios import ALL, DRIVERS, SCHEMA
+
+HAVE_SCENARIOS = (test_drivers_asyncpg, test_drivers_psycopg, test_drivers_orm, test_protocol)
 
 
 async def planted(world: foretold.World) -> Any:
@@ -26,7 +34,7 @@ async def planted(world: foretold.World) -> Any:
 
 def digests(seeds: int) -> dict[str, str]:
     """One digest for each scenario and seed; and for the planted one."""
-    chosen = {**ALL, "planted": planted}
+    chosen = {**ALL, **DRIVERS, "planted": planted}
     return {
         f"{name} {seed}": foretold.run(main, seed=seed).digest
         for seed in range(seeds)

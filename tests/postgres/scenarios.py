@@ -44,6 +44,16 @@ def scenario(main: Scenario) -> Scenario:
     return main
 
 
+DRIVERS: dict[str, Scenario] = {}
+"""Those in the tests of drivers and of the protocol that are compared between processes too."""
+
+
+def compared(main: Scenario) -> Scenario:
+    """One of those."""
+    DRIVERS[main.__name__] = main
+    return main
+
+
 _open: list[asyncpg.Connection[Any]] = []
 
 

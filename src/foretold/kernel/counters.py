@@ -33,6 +33,15 @@ class Counter(NamedTuple):
 COUNTERS: Final = (
     # asyncpg names prepared statements and cursors by it, and sends the names to the server.
     Counter("asyncpg.connection", "", "_uid", lambda: 0),
+    # psycopg_pool names its pools and their threads by it.
+    Counter("psycopg_pool.base", "BasePool", "_num_pool", lambda: 0),
+    # SQLAlchemy names cursors of the server by it, for psycopg and psycopg2.
+    Counter(
+        "sqlalchemy.dialects.postgresql._psycopg_common",
+        "",
+        "_server_side_id",
+        lambda: itertools.count(1).__next__,
+    ),
     # Names of threads, which programs log: Thread-7, and ThreadPoolExecutor-2_0.
     Counter("threading", "", "_counter", lambda: itertools.count(1).__next__),
     Counter(
@@ -42,6 +51,10 @@ COUNTERS: Final = (
         lambda: itertools.count().__next__,
     ),
 )
+
+ADDRESSES: Final = ("sqlalchemy.dialects.postgresql._psycopg_common",)
+"""Modules that send an object's address to a server, as a part of a name (of a cursor) that a
+counter makes unique. There `id` gives the same for all of them."""
 
 _before: Final[list[tuple[Any, str, Any]]] = []
 
@@ -55,9 +68,20 @@ def begin_run() -> None:
         if owner is not None and counter.name in vars(owner):
             _before.append((owner, counter.name, vars(owner)[counter.name]))
             setattr(owner, counter.name, counter.new())
+    for name in ADDRESSES:
+        if name in sys.modules:
+            vars(sys.modules[name])["id"] = _no_address
 
 
 def end_run() -> None:
     """Let them go on as if there had been no run."""
     while _before:
         setattr(*_before.pop())
+    for name in ADDRESSES:
+        if name in sys.modules:
+            vars(sys.modules[name]).pop("id", None)
+
+
+def _no_address(_: object) -> int:
+    """As `id`."""
+    return 0

@@ -172,6 +172,7 @@ _SETTINGS: Final = (
 
 _changes: Final = Changes()
 _anyio_done = False
+_asyncpg_done = False
 
 
 def _makers() -> list[tuple[type, int | None]]:
@@ -200,13 +201,13 @@ def _any_left() -> bool:
 
 def remove() -> None:
     """Undo `install`, unless a numbered object would change its hash by that."""
-    global _anyio_done
+    global _anyio_done, _asyncpg_done
     if _any_left():
         gc.collect()
     if not _any_left():
         _changes.undo()
         vars(tasks).pop("set", None)
-        _anyio_done = False
+        _anyio_done = _asyncpg_done = False
 
 
 def _adopt_anyio() -> None:
@@ -217,6 +218,21 @@ def _adopt_anyio() -> None:
         backend = importlib.import_module("anyio._backends._asyncio")
         _changes.apply(*_settings_for(backend.CancelScope))
         _anyio_done = True
+
+
+def _hash_by_name(statement: Any) -> int:
+    """As `__hash__`: from the name, which has no other like it in its connection."""
+    return int.from_bytes(statement.name.encode()[-8:], "big")
+
+
+def _adopt_asyncpg() -> None:
+    """asyncpg keeps the prepared statements that it has to close in a set, and closes them in the
+    order of that. They are objects of C, which can carry no number, but have a name."""
+    global _asyncpg_done
+    module = sys.modules.get("asyncpg.protocol.protocol")
+    if not _asyncpg_done and module is not None:
+        _changes.apply(Setting(module.PreparedStatementState, "__hash__", _hash_by_name))
+        _asyncpg_done = True
 
 
 def _outlives_its_loop(reference: weakref.ref[asyncio.Task[Any]]) -> bool:
@@ -266,3 +282,4 @@ def begin_run() -> None:
     _numbers = itertools.count(1)
     _renew_tables()
     _adopt_anyio()
+    _adopt_asyncpg()

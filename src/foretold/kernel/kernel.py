@@ -79,6 +79,7 @@ class Kernel:
         preempt: str = "",
         limits: Limits | None = None,
         on_background: Callable[[dict[str, Any]], None] | None = None,
+        on_deadlock: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         if order not in ("asyncio", "any"):
             raise UsageError(f'order is "asyncio" or "any", got {order!r}')
@@ -94,6 +95,8 @@ class Kernel:
         """Where threads may be interrupted besides at locks (`threads/preempt.py`)."""
         self.limits = limits or Limits()
         self.on_background = on_background
+        self.on_deadlock = on_deadlock
+        """Told before a deadlock is raised, which the program may catch."""
         self.register = Register()
         tape.cast[host] = self.register.by_name
         self.callbacks = Actor(CALLBACKS)

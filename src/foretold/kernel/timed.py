@@ -130,12 +130,8 @@ class TimedLoop(asyncio.BaseEventLoop):
         kernel = self.kernel
         if self._timer_cancelled_count:
             self._drop_cancelled_timers()
-        if kernel.crew is not None:
-            held = self.scheduler is not None and self.scheduler.size
-            if held and not kernel.crew.can_go_on() and self._release_rather_than_jump():
-                return  # a thread that waits for its loop is not woken by who is held there
-            if self._wait_as_a_thread(kernel.crew):
-                return
+        if kernel.crew is not None and self._wait_as_a_thread(kernel.crew):
+            return
         if kernel.settlers:
             if self.scheduler is not None and self.scheduler.release_held():
                 return  # who is held is not done at this instant
@@ -213,4 +209,6 @@ class TimedLoop(asyncio.BaseEventLoop):
             raise self.kernel.crew.deadlock()
         if self.kernel.outside is not None:
             raise self.kernel.outside.deadlock(self)
-        raise deadlock_of(self.kernel.host, asyncio.all_tasks(self))
+        error = deadlock_of(self.kernel.host, asyncio.all_tasks(self))
+        self.kernel.on_deadlock(error)
+        raise error

@@ -22,7 +22,7 @@ from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads import start
 from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.crew import Crew
-from foretold.kernel.threads.strand import BLOCKED, IDLE, NEVER_NS, READY, Strand
+from foretold.kernel.threads.strand import BLOCKED, ENDED, IDLE, NEVER_NS, READY, Strand
 from foretold.tape import Stream
 from foretold.world.clock import WorldClock
 from foretold.world.disk.databases import Databases
@@ -517,6 +517,9 @@ class Host:
 
     def sleep_ns(self, ns: int) -> None:
         strand = strand_of(get_ident())
+        if strand is not None and strand.state is ENDED:
+            self.kernel.stall(ns)  # its last objects are being freed
+            return
         if strand is not None and (self is not self.world.home or strand.crew.living()):
             crew = strand.crew
             crew.block(strand, "the end of time.sleep", deadline_ns=crew.clock.ns + ns)

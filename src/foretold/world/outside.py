@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from foretold.world.net.wire import Wire
 
 NEVER = 1 << 62
+TURN_NS = 10_000_000
+"""So much of its time the threads of a host may use before all others are looked at again."""
 
 
 class _Until(NamedTuple):
@@ -224,7 +226,15 @@ class Outside:
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
         name = "the world" if self.others else self.driver.name
-        return deadlock_of(name, self.tasks(), [*lines_about(self.crews()), *self.in_services()])
+        lines = [*lines_about(self.crews()), *self.in_services()]
+        error = deadlock_of(name, self.tasks(), lines)
+        self.fail(error)
+        return error
+
+    def fail(self, error: BaseException) -> None:
+        """The run has failed, also if the program catches what is raised: in production it would
+        stand still there."""
+        self.driver.world.fail(error)
 
     def in_services(self) -> list[str]:
         """For a deadlock: who waits inside of servers that are no Python programs."""
@@ -252,6 +262,15 @@ class Outside:
                 best_ns, chosen = host_ns, host
         return best_ns, chosen
 
+    def _next_besides(self, host: Host, now_ns: int) -> int:
+        """When somebody else is due; soon in any case: threads could be busy for ever."""
+        wire_ns = self.wire.next_ns()
+        first_ns = now_ns + TURN_NS if wire_ns is None else min(wire_ns, now_ns + TURN_NS)
+        for other in (*self.others, self.driver):
+            if other is not host:
+                first_ns = min(first_ns, other.next_ns())
+        return max(first_ns, now_ns + 1)
+
     def _is_over(self, next_ns: int) -> bool:
         """Whether nothing will come of all that is still to come."""
         return next_ns == NEVER or (
@@ -273,8 +292,11 @@ class Outside:
         clock = host.kernel.clock
         clock.ns = max(clock.ns, now_ns)
         former_busy, self._busy = self._busy, True
+        crew = host.crew
+        if crew.threaded:
+            crew.until_ns = self._next_besides(host, clock.ns)
         try:
             with host.modules.in_place():
-                host.crew.turn()
+                crew.turn()
         finally:
             self._busy = former_busy

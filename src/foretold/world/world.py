@@ -111,6 +111,7 @@ class World:
             preempt=settings.preempt,
             limits=settings.limits(),
             on_background=self.note_background,
+            on_deadlock=self.fail,
         )
         return Host(self, name, kernel)
 

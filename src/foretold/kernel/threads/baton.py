@@ -14,6 +14,7 @@ import ctypes
 from typing import TYPE_CHECKING, Final
 
 from foretold.kernel import real
+from foretold.kernel.computer import running
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.strand import Strand
@@ -86,6 +87,9 @@ class Baton:
         gone, self.reap = self.reap, None
         if gone is not None:
             gone.wait_for_its_end()
+            if strands.get(gone.ident) is gone:
+                del strands[gone.ident]
+                running.pop(gone.ident, None)
 
     def fail(self, me: Strand, error: BaseException) -> None:
         """The run cannot go on: the driver raises `error`. `me` never goes on."""

@@ -56,6 +56,9 @@ class Elsewhere(Protocol):
         """On the main thread of `crew`, which has made an iteration: let happen what comes next, as
         the driver would. Gives whose main thread is to go on, or None: the driver is."""
 
+    def fail(self, error: BaseException) -> None:
+        """The run has failed, whatever becomes of `error` in the program."""
+
     def in_services(self) -> list[str]:
         """For a deadlock: who waits inside of servers that are no Python programs."""
 
@@ -92,6 +95,8 @@ class Crew:
         self.steps = 0
         self._slice_left = SLICE_STEPS
         self._until_check = 0
+        self.until_ns = NEVER_NS
+        """When something else is due, or the others have to be looked at: not beyond."""
         kernel.crew = self
 
     @property
@@ -113,13 +118,15 @@ class Crew:
         """`me` could be interrupted here."""
         if not self.threaded or me.quiet or self.baton.closing or _imp.lock_held():
             return
+        if me.state is ENDED:
+            return  # its last objects are being freed, and the next one waits for that
         self._slice_left -= 1
         self._stir_main()
         me.current = self.kernel.current
-        if not self.pool.rivals and self._slice_left > 0:
+        in_slice = self._slice_left > 0 and self.clock.ns < self.until_ns
+        if not self.pool.rivals and in_slice:
             self._begin(me)
             return
-        in_slice = self._slice_left > 0
         self._enter_pool(me, front=in_slice)
         if in_slice or self._is_main_ready():
             self._go_on(me, self._choose(me))
@@ -208,6 +215,8 @@ class Crew:
         """`me` can't go on until it is woken, `ready` says so, or the deadline has passed; in that
         last case the result is False."""
         self.refuse_the_doomed(me)
+        if me.state is ENDED:
+            return self._wait_after_its_end(deadline_ns)
         me.timed_out = me.woken = False
         me.current = self.kernel.current
         self._stand_still(me, waits_for, ready, deadline_ns)
@@ -229,7 +238,7 @@ class Crew:
         else:
             self._wake_waiters()
             self._stir_main()
-            if self.pool.rivals:
+            if self.pool.rivals and self.clock.ns < self.until_ns:
                 self._go_on(me, self._choose(me))
             else:
                 self.baton.hand(me, self.baton.driver)
@@ -247,6 +256,13 @@ class Crew:
     def _handle_signals(self, me: Strand) -> None:
         while me.signals:
             me.signals.pop(0)()
+
+    def _wait_after_its_end(self, deadline_ns: int) -> bool:
+        """The last objects of a thread are being freed: nobody else goes on, but time does."""
+        if deadline_ns >= NEVER_NS:
+            raise RuntimeError("a thread that has ended cannot wait for others")
+        self.kernel.stall(max(0, deadline_ns - self.clock.ns))
+        return False
 
     def refuse_the_doomed(self, me: Strand) -> None:
         """A thread of a dead process may not wait."""
@@ -390,7 +406,9 @@ class Crew:
         crews = self.elsewhere.crews()
         host = self.kernel.host if len(crews) == 1 else "the world"
         lines = [*lines_about(crews), *self.elsewhere.in_services()]
-        return deadlock_of(host, self.elsewhere.tasks(), lines)
+        error = deadlock_of(host, self.elsewhere.tasks(), lines)
+        self.elsewhere.fail(error)
+        return error
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -405,7 +423,7 @@ class Crew:
         if not baton.closing and not me.doomed:
             self._wake_waiters()
             self._stir_main()
-            if self.pool.rivals:
+            if self.pool.rivals and self.clock.ns < self.until_ns:
                 to = self._choose(me)
                 self._slice_left = SLICE_STEPS
         baton.leave(me, to)

@@ -19,6 +19,7 @@ import _thread
 import functools
 import gc
 import importlib
+import os
 import queue
 import sys
 import threading
@@ -47,12 +48,22 @@ _try_rlock: Final[Callable[..., bool]] = real.rlock_acquire
 _waiters: Final[dict[int, list[Strand]]] = {}
 """Who waits for a lock, by its id."""
 # The interpreter's own: held for a few lines in which no thread may be interrupted, or ended.
-_private: Final = frozenset(
-    id(vars(threading)[name])
-    for name in ("_active_limbo_lock", "_shutdown_locks_lock")
-    if name in vars(threading)
-)
-_limbo_lock: Final = id(vars(threading)["_active_limbo_lock"])
+_private: set[int] = set()
+_limbo_lock = 0
+
+
+def _find_private_locks() -> None:
+    """By number. After a fork `threading` makes new ones."""
+    global _limbo_lock
+    space = vars(threading)
+    names = ("_active_limbo_lock", "_shutdown_locks_lock")
+    _private.clear()
+    _private.update(id(space[name]) for name in names if name in space)
+    _limbo_lock = id(space["_active_limbo_lock"])
+
+
+_find_private_locks()
+os.register_at_fork(after_in_child=_find_private_locks)
 
 # --- taking ----------------------------------------------------------------------------------
 

@@ -118,6 +118,7 @@ def _life(strand: Strand, work: Callable[[], Any]) -> None:
         crew.baton.see_off()
     if not JOINABLE:
         strand.sentinel = _real.set_sentinel()
+        real.lock_acquire(strand.sentinel)  # given back by the interpreter, when all is freed
     preempt.begin_in_thread()
     try:
         if not strand.doomed:
@@ -143,11 +144,8 @@ def _finish(strand: Strand) -> None:
     ident = get_ident()
     if strand.is_main:
         vars(threading)["_active"].pop(ident, None)
-    try:
-        strand.crew.end(strand)
-    finally:
-        strands.pop(ident, None)
-        running.pop(ident, None)
+    # What its thread-local objects do when they are freed is still done in the run: `see_off`.
+    strand.crew.end(strand)
 
 
 def _forget_thread(thread: Any) -> None:

@@ -13,33 +13,43 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.errors import ForetoldError
 from foretold.kernel import fence, real
+from foretold.kernel.patches import patches
 from foretold.services.postgres import protocol
 from foretold.services.postgres.protocol import (
     ANSWERS,
+    COPY_ENDS,
     COPY_IN,
     ERROR,
     FLUSH,
+    FUNCTION_CALL,
     IDLE,
     KEY_DATA,
     NOTICE,
+    QUERY,
     READY,
+    SYNC,
     Group,
 )
+from foretold.services.postgres.session import AHEAD, COPIED, SIMPLE
 
 if TYPE_CHECKING:
     from foretold.services.postgres.cluster import Cluster
+    from foretold.services.postgres.session import Session
 
-RECEIVE_BYTES = 1 << 18
+RECEIVE_BYTES = SEND_BYTES = 1 << 18
 SILENCE_MS = 20
 """So long a backend is waited for before somebody asks whether it is blocked. (It has said so much
 earlier, unless the program has turned such notices off.)"""
 SILENCE_MS_MAX = 120_000
 LOG: Final = b"SLOG\0"
 WAITS: Final = b"still waiting for "
+
+_CALLS: Final = 1 << (signal.SIGTERM - 1) | 1 << (signal.SIGINT - 1)
 
 DONE, BLOCKED, SLEEPING, GONE = "done", "blocked", "sleeping", "gone"
 
@@ -68,15 +78,18 @@ class Backend:
         """What the server said when the session began."""
         self._buffer = bytearray()
         self._messages: deque[bytes] = deque()
+        self._unsent = bytearray()
+        """What the server has not taken yet: it wants to be read from first, or to get a lock."""
         self._poll = real.poll()
         with fence.passage():
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.connect(cluster.socket_path)
-        self._poll.register(self._socket.fileno(), select.POLLIN)
+        self._wanted = select.POLLIN
+        self._poll.register(self._socket.fileno(), self._wanted)
         if cluster.page is not None:
             self._poll.register(cluster.page.notify_fd, select.POLLIN)
         options = f"{parameters.get('options', '')} -c client_min_messages=log".strip()
-        self._send(protocol.startup(code, {**parameters, "options": options}.items()))
+        self.send(protocol.startup(code, {**parameters, "options": options}.items()))
 
     def greet(self) -> bool:
         """Read what the server says to a new session. False if it refuses."""
@@ -91,13 +104,26 @@ class Backend:
 
     # --- talking ---------------------------------------------------------------------------------
 
-    def _send(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # if it is gone, reading will tell
-            self._socket.sendall(data)
-
     def send(self, data: bytes) -> None:
-        """Give the server something to do."""
-        self._send(data)
+        """Give the server something to do. What it does not take at once, it gets while it is read
+        from."""
+        self._unsent += data
+        self._push()
+
+    def _push(self) -> None:
+        unsent = self._unsent
+        try:
+            while unsent:
+                del unsent[: self._socket.send(unsent[:SEND_BYTES], socket.MSG_DONTWAIT)]
+            wanted = select.POLLIN
+        except BlockingIOError:
+            wanted = select.POLLIN | select.POLLOUT
+        except OSError:  # it is gone, and reading will tell
+            unsent.clear()
+            wanted = select.POLLIN
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._poll.modify(self._socket.fileno(), wanted)
 
     def read(
         self, is_last: Callable[[bytes], bool], is_blocked: Callable[[], bool] | None = None
@@ -124,6 +150,8 @@ class Backend:
                 if self._is_asleep():
                     return SLEEPING, found
                 continue
+            if self._unsent:
+                self._push()
             if not self._receive():
                 return GONE, found
 
@@ -144,7 +172,9 @@ class Backend:
 
     def _receive(self) -> bool:
         try:
-            data = self._socket.recv(RECEIVE_BYTES)
+            data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True  # it takes more, and has nothing to say
         except OSError:
             return False
         self._buffer += data
@@ -157,13 +187,29 @@ class Backend:
 
     def ask(self, data: bytes) -> list[bytes]:
         """Have something done that can't block."""
-        self._send(data)
+        self.send(data)
         outcome, messages = self.read(lambda message: message[:1] == READY)
         if outcome != DONE:
             raise BackendLost(f"PostgreSQL was asked for something of ours, and {outcome}")
         return messages
 
+    def is_alive(self) -> bool:
+        """Whether it still answers. A signal that was sent to it before takes effect first."""
+        self.send(protocol.message(SYNC))
+        outcome, _ = self.read(lambda message: message[:1] == READY)
+        return outcome == DONE
+
     # --- signals ---------------------------------------------------------------------------------
+
+    def is_called(self) -> bool:
+        """Whether it was sent a signal that it will see when it goes on, of those that end a
+        statement or a session."""
+        with patches.outside(), contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                name, _, value = line.partition(":")
+                if name == "ShdPnd":
+                    return bool(int(value, 16) & _CALLS)
+        return False
 
     def stop(self) -> None:
         """It goes no further, whatever locks it is given, until it is let go."""
@@ -195,7 +241,7 @@ class Backend:
             self.cluster.page.forget(self.pid)
         self._socket.settimeout(None)
         with contextlib.suppress(OSError), fence.passage():
-            if self.stopped:
+            if self.stopped or not self.is_clean:  # at work, or asleep: it would not look up
                 self.terminate()
                 self.go_on()
             self._socket.shutdown(socket.SHUT_WR)
@@ -212,13 +258,22 @@ class Answer:
     """What the server will say to a group: called with each message, it tells whether that is the
     last one. It may be interrupted and go on."""
 
-    def __init__(self, backend: Backend, group: Group, *, silent: bool = False) -> None:
+    def __init__(self, backend: Backend, group: Group, session: Session) -> None:
         self._backend = backend
-        self._is_counted = silent or group.last == FLUSH
-        if silent:
-            self._left = 0
-            return
-        self._left = group.expected() if self._is_counted and not backend.skipping else 0
+        self._copying = session.copying
+        self._is_counted = group.last == FLUSH or self._is_silent(group, session)
+        self._left = 0
+        if group.last == FLUSH and not backend.skipping and not session.is_in_copy:
+            self._left = group.expected() + (session.copying == COPIED)
+
+    def _is_silent(self, group: Group, session: Session) -> bool:
+        """Whether the server says nothing to it, although it ends as others do that it answers."""
+        last = group.last
+        if last in COPY_ENDS:  # after a simple query there is no Sync to come that is answered
+            return session.copying != SIMPLE
+        if last == SYNC:
+            return session.is_in_copy
+        return last in (QUERY, FUNCTION_CALL) and self._backend.skipping
 
     @property
     def is_empty(self) -> bool:
@@ -228,7 +283,7 @@ class Answer:
     def __call__(self, message: bytes) -> bool:
         kind = message[:1]
         if not self._is_counted:
-            return kind in (READY, COPY_IN)
+            return kind == READY or (kind == COPY_IN and self._copying != AHEAD)
         if kind == ERROR:
             self._backend.skipping = True
             self._left = 0

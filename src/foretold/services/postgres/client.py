@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from foretold.services.postgres.protocol import (
-    COPY_DONE,
-    COPY_FAIL,
-    FLUSH,
-    FUNCTION_CALL,
-    QUERY,
-    SYNC,
-    TERMINATE,
+    BIND,
+    CLOSE,
+    COPY_DATA,
+    DESCRIBE,
+    EXECUTE,
+    PARSE,
     Group,
     Opening,
     ProtocolError,
@@ -26,10 +25,14 @@ from foretold.services.postgres.protocol import (
 )
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from foretold.services.postgres.secure import Secure
     from foretold.world.net.tcp import TcpEnd
 
 RECEIVE_BYTES = 1 << 20
-_ENDS = {QUERY, SYNC, FLUSH, FUNCTION_CALL, COPY_DONE, COPY_FAIL, TERMINATE}
+_MORE_FOLLOWS = {PARSE, BIND, DESCRIBE, EXECUTE, CLOSE, COPY_DATA}
+"""After any other message the server has something to say; be it that it does not know it."""
 
 
 class Client:
@@ -41,29 +44,64 @@ class Client:
         self.on_group: Callable[[Group], object] | None = None
         """Set when the session has begun; until then the connection is being opened."""
         self.on_gone: Callable[[], object] | None = None
+        """The client has said its last word, or is gone altogether."""
+        self.on_sent: Callable[[], object] | None = None
+        """All that had to wait is sent."""
         self.gone = False
+        self._said_all = False
         self._buffer = bytearray()
         self._begun: list[bytes] = []
         """Messages of a group that is not complete."""
         self._unsent: deque[bytes] = deque()
         self._closing = False
+        self._secure: Secure | None = None
         end.on_change = self._changed
         self._changed()
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the client does not take what it is sent."""
+        return bool(self._unsent) and not self.gone
+
+    # --- what the client says --------------------------------------------------------------------
+
     def _changed(self) -> None:
         """Something has arrived, there is room again, or the connection is over."""
-        end = self.end
         try:
-            while not self.gone and end.readable():
-                data = end.receive(RECEIVE_BYTES)
-                if not data:
-                    self._hang_up()
-                    return
-                self._buffer += data
+            self._receive()
             self._read()
             if self._unsent:
                 self._flush()
         except (OSError, ProtocolError):
+            self._hang_up()
+            return
+        if self._said_all and not self.gone:
+            self._is_over()
+
+    def _receive(self) -> None:
+        end = self.end
+        while not self.gone and not self._said_all and end.readable():
+            data = end.receive(RECEIVE_BYTES)
+            if not data:
+                self._said_all = True
+            elif self._secure is None:
+                self._buffer += data
+            else:
+                self._buffer += self._opened(self._secure, data)
+
+    def _opened(self, secure: Secure, data: bytes) -> bytes:
+        """What was in the client's TLS; what TLS itself has to say to that is sent."""
+        try:
+            return secure.receive(data)
+        finally:
+            self._put(secure.take())
+
+    def _is_over(self) -> None:
+        """The client sends no more. It may still read: the server goes on until it reads again."""
+        told, self.on_gone = self.on_gone, None
+        if told is not None:
+            told()
+        elif self.on_group is None:
             self._hang_up()
 
     def _read(self) -> None:
@@ -75,7 +113,7 @@ class Client:
         if self.on_group is not None and len(self._buffer) >= 5:
             for message in split(self._buffer):
                 self._begun.append(message)
-                if message[:1] in _ENDS:
+                if message[:1] not in _MORE_FOLLOWS:
                     group, self._begun = Group(self._begun), []
                     self.on_group(group)
                 if self.gone:
@@ -86,14 +124,34 @@ class Client:
         self.on_group = on_group
         self._read()
 
+    def begin_tls(self, context: SSLContext) -> None:
+        """From here on all is encrypted."""
+        if self._buffer:
+            raise ProtocolError("the client did not wait for the answer to its request for TLS")
+        from foretold.services.postgres.secure import Secure  # only who uses it pays for ssl
+
+        self.send(b"S")
+        self._secure = Secure(context)
+
+    # --- what it is told -------------------------------------------------------------------------
+
     def send(self, data: bytes) -> None:
         """To the client, as fast as it takes it."""
-        if data and not self.gone:
-            self._unsent.append(data)
-            try:
-                self._flush()
-            except OSError:
-                self._hang_up()
+        if not data or self.gone:
+            return
+        if self._secure is not None:
+            self._secure.seal(data)
+            data = self._secure.take()
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        if not data:
+            return
+        self._unsent.append(data)
+        try:
+            self._flush()
+        except OSError:
+            self._hang_up()
 
     def _flush(self) -> None:
         unsent = self._unsent
@@ -109,9 +167,17 @@ class Client:
                 unsent.popleft()
         if self._closing:
             self._leave()
+        elif self.on_sent is not None:
+            told, self.on_sent = self.on_sent, None
+            told()
+
+    # --- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
         """End the connection when all is sent."""
+        if self._secure is not None and not self.gone:
+            self._secure.end()
+            self._put(self._secure.take())
         self._closing = True
         if not self._unsent:
             self._leave()
@@ -133,8 +199,9 @@ class Client:
             return
         self.gone = True
         self.end.close()
-        if self.on_gone is not None:
-            self.on_gone()
+        for told in (self.on_gone, self.on_sent):
+            if told is not None:
+                told()
 
 
 def name_of(end: Any) -> str:

@@ -8,12 +8,14 @@ repeats, and everything that PostgreSQL does between them (locks, snapshots, dea
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from foretold.errors import PostgresError, ServiceError
 from foretold.services.postgres import protocol
 from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, Answer
 from foretold.services.postgres.client import Client, name_of
 from foretold.services.postgres.injection import Failure, Injection
+from foretold.services.postgres.login import Login, LoginRefused
 from foretold.services.postgres.protocol import (
     COPY_IN,
     ERROR,
@@ -25,14 +27,27 @@ from foretold.services.postgres.protocol import (
     error_response,
 )
 from foretold.services.postgres.scrub import Scrubber, key_data
-from foretold.services.postgres.session import DUE, EXTENDED, OVER, QUIET, SIMPLE, Session
+from foretold.services.postgres.session import (
+    AHEAD,
+    COPIED,
+    DUE,
+    EXTENDED,
+    LOGIN,
+    OVER,
+    QUIET,
+    SENDING,
+    SIMPLE,
+    Session,
+)
+from foretold.services.postgres.statements import calls_others
 from foretold.services.postgres.telling import Telling
 from foretold.services.postgres.waits import Waits
 from foretold.world.net.stack import Bound
 
 if TYPE_CHECKING:
-    from foretold.services.postgres.pool import Pool
-    from foretold.services.postgres.side import SideConnection
+    from ssl import SSLContext
+
+    from foretold.services.postgres.kept import Kept
     from foretold.world.host import Host
     from foretold.world.net.wire import Timer
 
@@ -43,19 +58,29 @@ CONNECT_NS: Final = (2 * MS, 5 * MS, 20 * MS)
 BACKLOG = 200
 
 
+class Access(NamedTuple):
+    """Who may begin a session, and how."""
+
+    tls: SSLContext | None = None
+    """Clients that ask for TLS get it, with this certificate."""
+    password: str | None = None
+    """What clients have to know; None: they are trusted."""
+
+
 class Gateway:
     """Serves the sessions of one database in one run."""
 
     def __init__(
-        self, host: Host, pool: Pool, side: SideConnection, port: int, names: dict[str, str]
+        self, host: Host, kept: Kept, port: int, names: dict[str, str], access: Access
     ) -> None:
         self.host = host
         self.names = names
         """What programs call a database, and its name at the real server."""
         self.world = host.world
-        self.pool = pool
-        self.side = side
-        self.page = pool.cluster.page
+        self.pool = kept.pool
+        self.kept = kept
+        self.page = kept.cluster.page
+        self.access = access
         self.port = port
         self.wire = host.world.wire
         self.choices = host.world.tape.stream("postgres", host.name)
@@ -80,6 +105,14 @@ class Gateway:
         listener = stack.listen(end, "0.0.0.0", self.port, BACKLOG)
         listener.on_change = self._accept
         return listener
+
+    def look(self, sql: str) -> list[Any]:
+        """Ask the server something of our own; at any time, also while it works for others."""
+        try:
+            return self.kept.side.simple(sql)
+        except (PostgresError, ServiceError):  # the program has just ended all sessions but its own
+            self.kept.look_after()
+            return self.kept.side.simple(sql)
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -126,14 +159,21 @@ class Gateway:
             Client(self._listener.queue.popleft(), self._opened)
 
     def _opened(self, client: Client, opening: Opening) -> None:
-        if opening.code in (protocol.SSL_REQUEST, protocol.GSS_REQUEST):
+        if opening.code == protocol.SSL_REQUEST and self.access.tls is not None:
+            self.now_ns()
+            client.begin_tls(self.access.tls)
+        elif opening.code in (protocol.SSL_REQUEST, protocol.GSS_REQUEST):
             self.now_ns()
             client.send(b"N")
         elif opening.code == protocol.CANCEL_REQUEST:
             self.waits.cancel(*opening.key)
             client.close()
+        elif opening.code < protocol.PROTOCOL_3:
+            client.send(protocol.too_old(opening.code))
+            client.close()
         else:
             session = self.admit(client, opening, name_of(client.end))
+            session.asks_password = self.access.password is not None
             client.on_gone = lambda: self._client_gone(session)
             client.expect_groups(lambda group: self.enqueue(session, group))
 
@@ -155,7 +195,32 @@ class Gateway:
         if refusal is not None:
             session.client.send(refusal)
             self._part(session)
-            return
+        elif session.asks_password:
+            self._ask_password(session, opening)
+        else:
+            self._start(session, opening)
+
+    def _ask_password(self, session: Session, opening: Opening) -> None:
+        user = opening.parameters.get("user", "")
+        login = Login(user, self.access.password or "", session.choices)
+        session.doing = LOGIN
+        session.client.send(login.begin())
+
+        def answer(said: bytes) -> None:
+            try:
+                session.client.send(login.receive(said))
+            except LoginRefused as error:
+                self.dismiss(session, error.code, error.words)
+                return
+            if login.is_done:
+                session.on_login = None
+                self._start(session, opening)
+
+        session.on_login = answer
+        if session.leaving:
+            self.end(session)
+
+    def _start(self, session: Session, opening: Opening) -> None:
         self.tick()
         parameters = opening.parameters
         asked = parameters.get("database") or parameters.get("user", "")
@@ -180,21 +245,28 @@ class Gateway:
         self._rest(session)
 
     def _client_gone(self, session: Session) -> None:
-        """The client has hung up. The server sees it when it next reads."""
+        """The client has hung up. The server sees it when it next reads, or can't write."""
         session.leaving = True
-        if session.doing == QUIET:
+        if session.doing in (QUIET, LOGIN):
             self.end(session)
 
     # --- groups ----------------------------------------------------------------------------------
 
     def enqueue(self, session: Session, group: Group) -> None:
         """More work for a session."""
+        if session.on_login is not None:
+            self.now_ns()
+            session.on_login(group.data)
+            return
         session.queue.append(group)
         if session.doing == QUIET:
             self._schedule(session)
 
     def _schedule(self, session: Session) -> None:
         session.doing = DUE
+        if session.alarm is not None:  # the client has gone on, in time
+            session.alarm.called_off = True
+            session.alarm = None
         wait_ns = STATEMENT_NS[0]
         if session.queue[0].last != protocol.TERMINATE:
             wait_ns = session.choices.pick(STATEMENT_NS, "time for a statement")
@@ -216,9 +288,7 @@ class Gateway:
         """Have the real server execute a group."""
         backend = session.backend
         assert backend is not None, "a session that has begun"
-        # To the data of a COPY there is an answer only where no Sync is to come.
-        silent = group.last in _COPY_ENDS and session.copying != SIMPLE
-        session.expected = Answer(backend, group, silent=silent)
+        session.expected = Answer(backend, group, session)
         session.answer = []
         backend.is_clean = False
         backend.send(group.data)
@@ -248,15 +318,16 @@ class Gateway:
         assert backend is not None, "as above"
         assert group is not None, "as above"
         backend.is_clean = bool(answer) and answer[-1][:1] == protocol.READY
-        if answer and answer[-1][:1] == COPY_IN:
-            session.copying = SIMPLE if group.last == protocol.QUERY else EXTENDED
-        elif answer or group.last not in _COPY_ENDS:
-            session.copying = None
+        session.copying = _copy_after(session, group, answer)
+        calls = any(map(calls_others, session.executes))
         committed = self.telling.answered(session, answer)
         self.reply(session, answer)
         if committed:
             self.waits.notify()
             self.telling.committed(session)
+        if calls:
+            self.waits.called()
+            self.kept.look_after()
         self.waits.settle()
 
     def reply(self, session: Session, answer: list[bytes]) -> None:
@@ -272,6 +343,10 @@ class Gateway:
         self._rest(session)
 
     def _rest(self, session: Session) -> None:
+        if session.client.is_stuck:  # the server waits with its next deed until all is sent
+            session.doing = SENDING
+            session.client.on_sent = lambda: self._rest(session)
+            return
         session.doing = QUIET
         if session.queue:
             self._schedule(session)
@@ -343,7 +418,7 @@ class Gateway:
         session.doing = OVER
         self.waits.forget(session)
         self.sessions.remove(session)
-        session.client.on_gone = None
+        session.client.on_gone = session.client.on_sent = session.on_login = None
         session.client.close()
 
     def arm(self, failure: str, lasts_ns: int) -> Failure:
@@ -366,5 +441,16 @@ class Gateway:
             self.page.real_time()
 
 
-_COPY_ENDS: Final = (protocol.COPY_DONE, protocol.COPY_FAIL)
+def _copy_after(session: Session, group: Group, answer: list[bytes]) -> str | None:
+    """How far a COPY is when a group was answered."""
+    if answer and answer[-1][:1] == COPY_IN:
+        is_simple = group.last == protocol.QUERY or session.copying == SIMPLE
+        return SIMPLE if is_simple else EXTENDED
+    if answer or group.last in (protocol.QUERY, protocol.FUNCTION_CALL):
+        return None
+    if group.last in protocol.COPY_ENDS:
+        return AHEAD if group.has(protocol.EXECUTE) else COPIED
+    return session.copying
+
+
 _SCRUBBED: Final = (ERROR, NOTICE, NOTIFICATION)

@@ -317,14 +317,14 @@ class Injection:
         head = Group([*group.messages[:first], message(FLUSH)])
         if first == 0:
             return [], False
-        expected = Answer(backend, head)
+        expected = Answer(backend, head, session)
         backend.send(head.data)
         outcome, messages = backend.read(expected)
         return messages, outcome != DONE or backend.skipping
 
     def _skip(self, session: Session, group: Group) -> None:
         """Messages after one that has failed, up to Sync, are not even looked at."""
-        if group.last == FLUSH:
+        if group.last != SYNC:
             self.gateway.reply(session, [])
             return
         session.skipping = False

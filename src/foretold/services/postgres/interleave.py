@@ -79,7 +79,9 @@ class _Direct:
     def __init__(self, name: str) -> None:
         self.name = name
         self.gone = False
+        self.is_stuck = False
         self.on_gone: Any = None
+        self.on_sent: Any = None
         self.begun = False
         self.step: Step | None = None
         self.came: asyncio.Future[None] | None = None

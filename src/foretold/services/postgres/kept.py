@@ -42,6 +42,14 @@ class Kept:
             self.side.close()
             self.side = self._connect()
 
+    def look_after(self) -> None:
+        """The program has ended sessions of the server, perhaps also some of ours."""
+        self.pool.look_after()
+        if self.side.is_dead():
+            self.side.close()
+            self.side = self._connect()
+        self.database.look_after()
+
     def hang_up(self) -> None:
         """Close the sockets of this process, without a word."""
         self.pool.hang_up()

@@ -45,6 +45,14 @@ class Pool:
         backend.ask(query("DISCARD ALL"))
         free.append(backend)
 
+    def look_after(self) -> None:
+        """Forget those that the server has ended."""
+        for free in self._free.values():
+            for backend in list(free):
+                if not backend.is_alive():
+                    free.remove(backend)
+                    backend.close()
+
     def close(self) -> None:
         """End all of them."""
         for free in self._free.values():

@@ -24,6 +24,7 @@ MESSAGE_BYTES_MAX: Final = 1 << 30
 QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE = b"Q", b"P", b"B", b"D", b"E", b"C"
 SYNC, FLUSH, TERMINATE, FUNCTION_CALL = b"S", b"H", b"X", b"F"
 COPY_DATA, COPY_DONE, COPY_FAIL = b"d", b"c", b"f"
+COPY_ENDS: Final = (COPY_DONE, COPY_FAIL)
 
 # What a server sends.
 AUTHENTICATION, KEY_DATA, PARAMETER_STATUS, READY = b"R", b"K", b"S", b"Z"
@@ -132,6 +133,10 @@ class Group:
     def data(self) -> bytes:
         return b"".join(self.messages)
 
+    def has(self, kind: bytes) -> bool:
+        """Whether one of the messages is of this kind."""
+        return any(m[:1] == kind for m in self.messages)
+
     def expected(self) -> int:
         """How many answers there will be if the group ends with Flush, which has none itself."""
         return sum(1 for m in self.messages if m[:1] in (PARSE, BIND, DESCRIBE, EXECUTE, CLOSE))
@@ -154,6 +159,13 @@ def error_response(code: str, words: str, *, severity: str = "ERROR", **more: st
     fields = {"S": severity, "V": severity, "C": code, "M": words, **more}
     body = b"".join(letter.encode() + text(value) for letter, value in fields.items())
     return message(ERROR, body, b"\0")
+
+
+def too_old(code: int) -> bytes:
+    """What the server says to a client of a former protocol, in the words of that."""
+    version = f"{code >> 16}.{code & 0xFFFF}"
+    words = f"FATAL:  unsupported frontend protocol {version}: server supports 3.0 to 3.0\n"
+    return ERROR + text(words)
 
 
 def ready(state: bytes) -> bytes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from foretold.arguments import nearest
 from foretold.errors import UsageError
-from foretold.services.postgres.gateway import Gateway
+from foretold.services.postgres.gateway import Access, Gateway
 from foretold.services.postgres.injection import CODES, DOWN_S, MOMENTS, SERVER, SLOW_S, Failure, S
 from foretold.services.postgres.interleave import Interleaving, Step
 from foretold.services.postgres.kept import Kept, kept_for
@@ -34,6 +35,7 @@ class Postgres:
         self.port = gateway.port
         self.user: str = kept.database.cluster.superuser
         self.database = DATABASE
+        self.password = gateway.access.password
 
     def __repr__(self) -> str:
         return f"<PostgreSQL at {self.host.name}:{self.port}>"
@@ -46,7 +48,8 @@ class Postgres:
     def url(self, driver: str | None = None) -> str:
         """The same for SQLAlchemy: `pg.url("asyncpg")` is `postgresql+asyncpg://…`."""
         scheme = f"postgresql+{driver}" if driver else "postgresql"
-        return f"{scheme}://{self.user}@{self.host.name}:{self.port}/{self.database}"
+        known = "" if self.password is None else f":{quote(self.password, safe='')}"
+        return f"{scheme}://{self.user}{known}@{self.host.name}:{self.port}/{self.database}"
 
     # --- looking inside --------------------------------------------------------------------------
 
@@ -124,10 +127,17 @@ def _is_step(step: object) -> bool:
 
 
 def begin(
-    world: World, schema: Any = None, *, host: str = "postgres", port: int = PORT
+    world: World,
+    schema: Any = None,
+    *,
+    host: str = "postgres",
+    port: int = PORT,
+    tls: Any = None,
+    password: str | None = None,
 ) -> Postgres:
     """What `world.postgres` does: a server at `host`, with this schema and nothing else in it."""
     _check_port(port)
+    access = _access(tls, password)
     there = world.host(host)
     if there is world.home or there.appliance is not None or there.mains:
         raise UsageError(
@@ -136,7 +146,7 @@ def begin(
         )
     kept = kept_for(schema, host)
     kept.make_ready()
-    gateway = Gateway(there, kept.pool, kept.side, port, {DATABASE: kept.database.name})
+    gateway = Gateway(there, kept, port, {DATABASE: kept.database.name}, access)
     there.appliance = gateway
     world.outside.leave(there)
     world.at_end.append(lambda: _end(gateway, kept))
@@ -154,3 +164,13 @@ def _end(gateway: Gateway, kept: Kept) -> None:
 def _check_port(port: object) -> None:
     if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65_535:
         raise UsageError(f"world.postgres(port=…): a whole number from 1 to 65535; got {port!r}")
+
+
+def _access(tls: Any, password: object) -> Access:
+    if tls is not None and not hasattr(tls, "wrap_bio"):
+        raise UsageError(
+            f"world.postgres(tls=…): an ssl.SSLContext with the server's certificate; got {tls!r}"
+        )
+    if password is not None and (not isinstance(password, str) or not password):
+        raise UsageError(f"world.postgres(password=…): some text; got {password!r}")
+    return Access(tls, password)

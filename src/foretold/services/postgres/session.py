@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from foretold.tape import Stream
     from foretold.world.net.wire import Timer
 
-QUIET, DUE, BLOCKED, SLEEPING, OVER = "quiet", "due", "blocked", "sleeping", "over"
-"""What a session is doing: nothing; a group will be executed; it waits for a lock; it sleeps in the
-server (`pg_sleep`); it has ended."""
-SIMPLE, EXTENDED = "simple", "extended"
+LOGIN, QUIET, DUE, BLOCKED = "login", "quiet", "due", "blocked"
+SLEEPING, SENDING, OVER = "sleeping", "sending", "over"
+"""What a session is doing: it is asked for its password; nothing; a group will be executed; it
+waits for a lock; it sleeps in the server (`pg_sleep`); its client does not take the answer; it has
+ended."""
+SIMPLE, EXTENDED, COPIED, AHEAD = "simple", "extended", "copied", "ahead"
+"""How far a COPY is: the server waits for its data, and a simple query or messages of the extended
+protocol asked for it; the data is complete, but what the server says to it comes with the next
+Sync; the data came before the server could ask for it."""
 
 
 class Session:
@@ -49,6 +54,9 @@ class Session:
         """What has been answered to it so far."""
         self.resuming = False
         """Its lock is free; it will go on at an instant that was chosen."""
+        self.asks_password = False
+        self.on_login: Callable[[bytes], object] | None = None
+        """What it says goes there until it may begin."""
         self.on_wait: Callable[[], object] | None = None
         """Told when it has to wait for a lock."""
         self.transaction: list[str] = []
@@ -57,7 +65,7 @@ class Session:
         self.leaving = False
         """The client is gone; when the statement is over, so is the session."""
         self.copying: str | None = None
-        """Whether the server waits for the data of a COPY, and which sort of query asked for it."""
+        """How far a COPY is, from the client to the server."""
         self.skipping = False
         """A fault of ours has failed a message: all until Sync is skipped, as the server does."""
         self.listens = False
@@ -66,6 +74,11 @@ class Session:
         """It began on a server that was read-only."""
         self.drop_after = False
         """The connection is lost before the answer to this group gets through."""
+
+    @property
+    def is_in_copy(self) -> bool:
+        """Whether the server waits for data, and looks at no other message."""
+        return self.copying in (SIMPLE, EXTENDED)
 
     @property
     def pid(self) -> int:

@@ -5,6 +5,7 @@ All of it works inside a run: only what was opened before, or under `patches.out
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import signal
@@ -131,7 +132,8 @@ class SharedPage:
     def fire(self, pid: int) -> None:
         """Give the process its SIGALRM; it looks at the clock and does what is due."""
         self._words[self._places[pid] + _TIMER] = 0
-        real.kill(pid, signal.SIGALRM)
+        with contextlib.suppress(ProcessLookupError):  # somebody has ended it
+            real.kill(pid, signal.SIGALRM)
 
     # --- who has fallen asleep ---------------------------------------------------------------
 

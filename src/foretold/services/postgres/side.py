@@ -82,6 +82,14 @@ class SideConnection:
                 pass  # the server was faster
             self._socket.close()
 
+    def is_dead(self) -> bool:
+        """Whether the server has ended it: a program may end any session."""
+        try:
+            self.simple("select 1")
+        except (PostgresError, ServiceError):
+            return True
+        return False
+
     def hang_up(self) -> None:
         """Close our end, and wait for nothing."""
         self._socket.close()

@@ -235,6 +235,12 @@ class Database:
         """The program has changed the schema: the next reset makes a new copy."""
         self._schema_changed = True
 
+    def look_after(self) -> None:
+        """The program has ended sessions; if ours was one of them, the next reset begins anew."""
+        if self._side is not None and self._side.is_dead():
+            self._close_side()
+            self._schema_changed = True
+
     def reset(self) -> None:
         """Back to the state in which every run begins. Time is the real one from here on."""
         if self.cluster.page is not None:

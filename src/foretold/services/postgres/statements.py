@@ -15,6 +15,7 @@ from foretold.services.postgres.protocol import BIND, CLOSE, EXECUTE, PARSE, QUE
 SQL_CHARS_MAX = 300
 _SPACE = re.compile(r"\s+")
 _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_CALLS = re.compile(r"\bpg_(?:terminate|cancel)_backend\b|\bwith\s*\(\s*force", re.IGNORECASE)
 _ENDS_TRANSACTION = re.compile(r"^(?:commit|end)\b(?!\s+prepared)", re.IGNORECASE)
 
 
@@ -23,6 +24,12 @@ def shown(sql: str) -> str:
     """A statement on one line, without end."""
     line = _SPACE.sub(" ", sql).strip()
     return line if len(line) <= SQL_CHARS_MAX else line[: SQL_CHARS_MAX - 1] + "…"
+
+
+@functools.lru_cache(maxsize=1024)
+def calls_others(sql: str) -> bool:
+    """Whether a statement may end other sessions, or their statements."""
+    return _CALLS.search(sql) is not None
 
 
 @functools.lru_cache(maxsize=1024)

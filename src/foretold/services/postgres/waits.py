@@ -41,7 +41,7 @@ class Waits:
 
     def is_blocked(self, session: Session) -> bool:
         """Whether the server says that a session waits for a lock; asked if it says nothing."""
-        rows = self.gateway.side.simple(
+        rows = self.gateway.look(
             "select 1 from pg_stat_activity where wait_event_type = 'Lock' "
             f"and pid = {_pid(session)} and cardinality(pg_blocking_pids(pid)) > 0"
         )
@@ -62,7 +62,7 @@ class Waits:
         self.settle()
 
     def _blockers(self, session: Session) -> list[Session]:
-        rows = self.gateway.side.simple(f"select unnest(pg_blocking_pids({_pid(session)}))")
+        rows = self.gateway.look(f"select unnest(pg_blocking_pids({_pid(session)}))")
         pids = {int(row[0] or 0) for row in rows}
         return [s for s in self.gateway.sessions if s.backend is not None and s.backend.pid in pids]
 
@@ -81,7 +81,7 @@ class Waits:
         if not waiting:
             return
         pids = ",".join(map(str, waiting))
-        rows = self.gateway.side.simple(
+        rows = self.gateway.look(
             f"select pid from unnest('{{{pids}}}'::int[]) pid where pg_blocking_pids(pid) = '{{}}'"
         )
         free = sorted((waiting[int(row[0] or 0)] for row in rows), key=lambda s: s.number)
@@ -143,7 +143,7 @@ class Waits:
             return
         if session.doing != doing.QUIET:
             due_us = page.timer_of(backend.pid)
-        elif session.state == IDLE:
+        elif session.state == IDLE or session.is_in_copy:
             return  # no statement, no transaction: nothing that could take too long
         else:
             due_us = page.idle_timer_of(backend.pid)
@@ -154,7 +154,7 @@ class Waits:
         session.alarm = None
         page, backend = self.gateway.page, _backend(session)
         if page is None or session.doing == doing.DUE:
-            return  # the client has gone on, in time
+            return
         self.gateway.tick(due_us)
         page.fire(backend.pid)
         if session.doing == doing.QUIET:  # idle in a transaction for too long
@@ -179,15 +179,33 @@ class Waits:
     def notify(self) -> None:
         """Somebody has committed: whoever listens is told what it was told by that."""
         for session in list(self.gateway.sessions):
-            backend = session.backend
-            if not session.listens or backend is None or not backend.is_clean:
-                continue
-            if session.doing not in (doing.QUIET, doing.DUE):
-                continue
-            for told in self._look(session) or ():
-                if told[:1] == NOTIFICATION and not self.gateway.injection.loses(session):
-                    wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
-                    self.gateway.later(wait_ns, self._tell, session, self.gateway.scrub(told))
+            if session.listens:
+                self._ask(session)
+
+    def _ask(self, session: Session) -> None:
+        backend = session.backend
+        if backend is None or not backend.is_clean:
+            return
+        if session.doing not in (doing.QUIET, doing.DUE, doing.SENDING):
+            return
+        for told in self._look(session) or ():
+            if told[:1] == NOTIFICATION and not self.gateway.injection.loses(session):
+                wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
+                self.gateway.later(wait_ns, self._tell, session, self.gateway.scrub(told))
+
+    def called(self) -> None:
+        """Somebody may have ended other sessions, or cancelled their statements: who was meant
+        finds that out now."""
+        for session in list(self.gateway.sessions):
+            if session.doing == doing.BLOCKED:
+                if not session.resuming and _backend(session).is_called():
+                    self._go_on(session)
+            elif session.doing == doing.SLEEPING:
+                if self.gateway.page is not None:
+                    self.gateway.page.fire(_pid(session))  # it looks up, and sleeps on if it may
+                    self._go_on(session)
+            else:
+                self._ask(session)
 
     def _tell(self, session: Session, told: bytes) -> None:
         self.gateway.now_ns()

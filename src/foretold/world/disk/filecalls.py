@@ -211,7 +211,7 @@ class FileCalls(Process):
             return
         if kind not in (fcntl.LOCK_SH, fcntl.LOCK_EX):
             raise failure(errno.EINVAL)
-        if not opened.can_lock(kind):
+        while not opened.can_lock(kind):  # who was woken with others may be too late
             if operation & fcntl.LOCK_NB:
                 raise failure(errno.EWOULDBLOCK)
             self.host.block_until(lambda: opened.can_lock(kind), None)

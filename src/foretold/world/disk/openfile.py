@@ -26,6 +26,8 @@ class OpenFile:
     """An open file description."""
 
     __slots__ = ("fds", "flags", "fs", "lock", "node", "offset", "path", "refs")
+    users = 0
+    """Nobody waits for a file."""
 
     def __init__(self, fs: FileSystem, node: Node, flags: int, path: str) -> None:
         self.fs = fs

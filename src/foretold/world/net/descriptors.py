@@ -8,7 +8,8 @@ file. As in Linux, a number leads to an *open file*, and several numbers may lea
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from foretold.world.net.tcp import os_error
@@ -33,6 +34,8 @@ class OpenFile:
         self.nonblocking = False
         self.mode = 0
         """Its kind and rights, for `fstat`."""
+        self.users = 0
+        """Calls that wait for it: Linux keeps it open for them, though nobody has its number."""
 
     def readable(self) -> bool:
         """As EPOLLIN, EPOLLHUP or EPOLLERR would say."""
@@ -56,6 +59,17 @@ class OpenFile:
 
     def released(self) -> None:
         """No descriptor leads here any more."""
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """A call waits for it: it is not released before that is over."""
+        self.users += 1
+        try:
+            yield
+        finally:
+            self.users -= 1
+            if not self.fds and not self.users:
+                self.released()
 
     def stir(self) -> None:
         """It may have become ready."""
@@ -116,7 +130,7 @@ class Descriptors:
         if fd < NATIVE_FIRST:
             self._free.append(fd)
         file.fds.remove(fd)
-        if not file.fds:
+        if not file.fds and not file.users:
             file.released()
 
     def file(self, fd: int) -> OpenFile | None:

@@ -255,8 +255,11 @@ class WorldSocket(socket.socket):
         if file.listener is None:
             stream = isinstance(self._end, TcpEnd)
             raise os_error(errno.EINVAL if stream else errno.EOPNOTSUPP)
-        if not file.listener.queue:
-            self._would_block(file.readable)
+        # Another thread may take the connection first, or shut the listener down.
+        while not file.readable():
+            self._would_block(lambda: file.listener is None or file.readable())
+            if file.listener is None:
+                raise os_error(errno.EINVAL)
         end = file.listener.queue.popleft()
         accepted = WorldSocket(self._family, self._type, self._proto, host=self._host, end=end)
         if file.options:
@@ -590,4 +593,5 @@ class WorldSocket(socket.socket):
         self._wait_until(ready)
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:
-        self._host.block_until(ready, self._timeout)
+        with self._file.in_use():
+            self._host.block_until(ready, self._timeout)

@@ -1,0 +1,249 @@
+"""Threads where programs are careless: finalizers, shutdowns, swallowed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import fcntl
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import foretold
+
+
+def in_local(value: Callable[[], Any]) -> None:
+    """A thread that ends with something in its thread-local storage."""
+    local = threading.local()
+
+    def work() -> None:
+        local.value = value()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def in_context(value: Callable[[], Any]) -> None:
+    """The same for a context variable."""
+    variable: contextvars.ContextVar[Any] = contextvars.ContextVar("variable")
+    thread = threading.Thread(target=lambda: variable.set(value()))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("keep", [in_local, in_context])
+def test_what_a_thread_leaves_is_freed_in_the_run(keep: Callable[..., None]) -> None:
+    """On its clock and its disk, before whoever joined the thread goes on."""
+    seen: list[Any] = []
+
+    class Last:
+        def __del__(self) -> None:
+            time.sleep(0.5)
+            with open("last-words", "w") as file:
+                file.write("bye")
+            seen.append(time.time())
+
+    def main() -> tuple[int, str]:
+        seen.clear()
+        keep(Last)
+        with open("last-words") as file:
+            return len(seen), file.read()
+
+    digests = set()
+    for _ in range(3):
+        done = foretold.run(main, seed=1)
+        assert done.value == (1, "bye")
+        assert 1_767_225_600 < seen[0] < 1_767_225_610
+        digests.add(done.digest)
+    assert len(digests) == 1
+
+
+def test_accept_ends_when_the_listener_is_shut_down() -> None:
+    """With EINVAL, as on Linux: the usual way to stop a server."""
+
+    def main() -> Any:
+        server = socket.create_server(("127.0.0.1", 7272))
+        came: list[int | None] = []
+
+        def wait() -> None:
+            try:
+                server.accept()
+            except OSError as error:
+                came.append(error.errno)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(1)
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join()
+        return came
+
+    assert foretold.run(main).value == [22]
+
+
+def test_a_socket_is_open_as_long_as_somebody_waits_for_it() -> None:
+    """Closed by another thread, it still receives for the one that waits."""
+
+    def main() -> Any:
+        one, other = socket.socketpair()
+        came: list[bytes] = []
+        thread = threading.Thread(target=lambda: came.append(one.recv(1)))
+        thread.start()
+        time.sleep(1)
+        one.close()
+        time.sleep(1)
+        other.sendall(b"x")
+        thread.join()
+        other.close()
+        return came
+
+    assert foretold.run(main).value == [b"x"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_file_lock_has_one_holder(seed: int) -> None:
+    """Though several wait for it."""
+
+    def main() -> None:
+        inside = 0
+
+        def work() -> None:
+            nonlocal inside
+            with open("lock", "w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                inside += 1
+                assert inside == 1
+                time.sleep(1)
+                inside -= 1
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    foretold.run(main, seed=seed)
+
+
+def take_twice() -> None:
+    """A lock that is taken twice."""
+    lock = threading.Lock()
+    with lock, lock:
+        pass
+
+
+def wait_for_daemons() -> None:
+    """Two daemons in each other's way, and somebody who waits for their result."""
+    one, other, results = threading.Lock(), threading.Lock(), queue.Queue[int]()
+
+    def work(first: threading.Lock, second: threading.Lock) -> None:
+        with first:
+            time.sleep(0.1)
+            with second:
+                results.put(1)
+
+    for pair in ((one, other), (other, one)):
+        threading.Thread(target=work, args=pair, daemon=True).start()
+    results.get()
+
+
+def wait_in_a_loop() -> None:
+    """A loop of its own in which nothing will ever happen."""
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    asyncio.run(wait())
+
+
+@pytest.mark.parametrize("stuck", [take_twice, wait_for_daemons, wait_in_a_loop])
+def test_a_deadlock_counts_even_if_it_is_caught(stuck: Callable[[], None]) -> None:
+    """In production the program would stand still there."""
+
+    def main() -> str:
+        try:
+            stuck()
+        except Exception:
+            return "all is well"
+        return "done"
+
+    with pytest.raises(foretold.Deadlock):
+        foretold.run(main)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_deadlock_in_a_finalizer_counts() -> None:
+    """Python only prints what a `__del__` raises."""
+
+    def main() -> None:
+        lock = threading.Lock()
+
+        class Last:
+            def __del__(self) -> None:
+                lock.acquire()
+
+        with lock:
+            Last()
+
+    with pytest.raises(foretold.Deadlock):
+        foretold.run(main)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_busy_threads_do_not_hold_up_the_world(seed: int) -> None:
+    """Two threads of a host that never both wait: the others' time goes on beside theirs."""
+    far: list[float] = []
+
+    def busy() -> None:
+        def work(number: int) -> None:
+            with open(f"/file-{number}", "ab") as file:
+                while True:
+                    file.write(b"x")
+                    file.flush()
+                    os.fsync(file.fileno())
+                    time.sleep(0.001)
+                    far[:] = [time.monotonic()]
+
+        for number in range(2):
+            threading.Thread(target=work, args=(number,)).start()
+
+    async def main(world: foretold.World) -> float:
+        began = world.clock.monotonic()
+        world.host("busy").start(busy)
+        await asyncio.sleep(0.2)
+        world.host("busy").crash()
+        return far[0] - began
+
+    assert foretold.run(main, seed=seed).value < 0.3
+
+
+def test_threads_interleave_in_a_fork_too() -> None:
+    """`threading` makes new locks of its own after a fork."""
+
+    def race() -> None:
+        count, lock = [0], threading.Lock()
+
+        def work() -> None:
+            with lock:
+                found = count[0]
+            with lock:
+                count[0] = found + 1
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert count[0] == 3
+
+    outcome = foretold.explore(race, runs=50, isolation="fork", shrink=False, confirm=False)
+    assert outcome.failure is not None
