@@ -34,7 +34,6 @@ class Budget:
         self._merits = [1.0] * count
         self._credits = [0.0] * count
         self._idle: set[Plan] = set()
-        self._latest = 0
         self._shares: list[tuple[int, float]] = []
         """Who takes part, and what each gets of a run; empty if that is to be reckoned."""
 
