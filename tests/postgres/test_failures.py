@@ -136,16 +136,19 @@ def test_a_restart_ends_all_sessions_and_takes_a_while() -> None:
 
 
 def test_a_standby_can_only_be_read() -> None:
-    """After a failover writes are refused (25006) for a while; the same session may write later."""
+    """After a failover writes are refused (25006) for a while, also after RESET ALL; then sessions
+    end once more, and new ones may write."""
 
     async def main(world: foretold.World) -> Any:
         pg = await world.postgres(schema=SCHEMA)
         pg.fail_next("read_only", seconds=10)
         (connection,) = await connect(pg, 1)
         read = await connection.fetchval(BALANCE)
+        await connection.execute("RESET ALL")
         refused = await outcome(connection.execute(ADD))
         await asyncio.sleep(10)
-        return read, refused, await connection.execute(ADD)
+        (again,) = await connect(pg, 1)
+        return read, refused, await again.execute(ADD)
 
     read, refused, then = run(main)
     assert read == 100

@@ -74,6 +74,8 @@ class Backend:
         """Whether the server has let the session begin."""
         self.is_clean = True
         """Whether it waits for a new message, and has said all about earlier ones."""
+        self.has_own_settings = False
+        """The program has made up a setting (`app.user`): PostgreSQL never forgets that again."""
         self.greeting: list[bytes] = []
         """What the server said when the session began."""
         self._buffer = bytearray()

@@ -248,7 +248,11 @@ class Cluster:
     def check(self) -> None:
         """Raise if the server has died."""
         if not self.alive():
-            raise ServiceError(self._told(f"PostgreSQL is not running any more ({self._ended})."))
+            raise self.death()
+
+    def death(self) -> ServiceError:
+        """What there is to say about a server that has died."""
+        return ServiceError(self._told(f"PostgreSQL is not running any more ({self._ended})."))
 
     def _told(self, what: str) -> str:
         """The sentence, and the end of the server's log."""

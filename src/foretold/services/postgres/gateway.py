@@ -39,7 +39,7 @@ from foretold.services.postgres.session import (
     SIMPLE,
     Session,
 )
-from foretold.services.postgres.statements import calls_others
+from foretold.services.postgres.statements import calls_others, makes_settings
 from foretold.services.postgres.telling import Telling
 from foretold.services.postgres.waits import Waits
 from foretold.world.net.stack import Bound
@@ -56,6 +56,8 @@ STATEMENT_NS: Final = (MS // 5, MS // 2, MS, 2 * MS, 5 * MS, 20 * MS)
 """How long the server takes for a group, as the tape picks. The first is the calm one."""
 CONNECT_NS: Final = (2 * MS, 5 * MS, 20 * MS)
 BACKLOG = 200
+KEEP_ALIVE = (7_200, 75, 9)
+"""As Linux has it, which PostgreSQL asks for: idle and interval in seconds, and how many probes."""
 
 
 class Access(NamedTuple):
@@ -70,12 +72,8 @@ class Access(NamedTuple):
 class Gateway:
     """Serves the sessions of one database in one run."""
 
-    def __init__(
-        self, host: Host, kept: Kept, port: int, names: dict[str, str], access: Access
-    ) -> None:
+    def __init__(self, host: Host, kept: Kept, port: int, access: Access) -> None:
         self.host = host
-        self.names = names
-        """What programs call a database, and its name at the real server."""
         self.world = host.world
         self.pool = kept.pool
         self.kept = kept
@@ -130,6 +128,8 @@ class Gateway:
         """Act at an instant; while the server is paused, when it goes on."""
 
         def act() -> None:
+            if timer.called_off:  # while the host stood still
+                return
             if self.host.paused:
                 self._postponed.append((timer, act))
             else:
@@ -156,7 +156,9 @@ class Gateway:
 
     def _accept(self) -> None:
         while self._listener.queue:
-            Client(self._listener.queue.popleft(), self._opened)
+            end = self._listener.queue.popleft()
+            end.keep_alive(*KEEP_ALIVE)
+            Client(end, self._opened)
 
     def _opened(self, client: Client, opening: Opening) -> None:
         if opening.code == protocol.SSL_REQUEST and self.access.tls is not None:
@@ -223,8 +225,8 @@ class Gateway:
     def _start(self, session: Session, opening: Opening) -> None:
         self.tick()
         parameters = opening.parameters
-        asked = parameters.get("database") or parameters.get("user", "")
-        parameters["database"] = self.names.get(asked, asked)
+        session.database = parameters.get("database") or parameters.get("user", "")
+        parameters = self.injection.parameters(session, parameters)
         backend = self.pool.take(opening.code, parameters)
         session.backend = backend
         if not backend.accepted:
@@ -235,7 +237,6 @@ class Gateway:
         self.scrub.know(backend.pid, session.pid)
         seed = session.choices.choose(1 << 30, "seed of random()") / (1 << 30)
         backend.ask(protocol.query(f"SELECT setseed({seed!r})"))
-        self.injection.prepare(session)
         greeting = (
             key_data(session.pid, session.key) if m[:1] == KEY_DATA else self.scrub(m)
             for m in backend.greeting
@@ -280,6 +281,8 @@ class Gateway:
             self.end(session)
             return
         session.executes = session.statements.executed_by(group)
+        if session.backend is not None and any(map(makes_settings, session.executes)):
+            session.backend.has_own_settings = True
         self.tick()
         if not self.injection.strike(session, group):
             self.send(session, group)
@@ -321,9 +324,11 @@ class Gateway:
         session.copying = _copy_after(session, group, answer)
         calls = any(map(calls_others, session.executes))
         committed = self.telling.answered(session, answer)
+        ended = backend.state == protocol.IDLE
         self.reply(session, answer)
-        if committed:
+        if ended:
             self.waits.notify()
+        if committed:
             self.telling.committed(session)
         if calls:
             self.waits.called()
@@ -382,6 +387,8 @@ class Gateway:
 
     def lost(self, session: Session) -> None:
         """The server has ended the session by itself."""
+        if not self.kept.cluster.alive():
+            self.world.fail(self.kept.cluster.death())
         session.client.send(b"".join(map(self.scrub, session.answer)))
         if session.backend is not None:
             session.backend.close()

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from foretold.services.postgres.backend import DONE, Answer
+from foretold.services.postgres.backend import BLOCKED, DONE, Answer
 from foretold.services.postgres.protocol import (
+    ERROR,
     EXECUTE,
     FAILED,
     FLUSH,
@@ -21,6 +22,7 @@ from foretold.services.postgres.protocol import (
     FUNCTION_RESULT,
     IDLE,
     QUERY,
+    READY,
     SYNC,
     Group,
     error_response,
@@ -47,14 +49,6 @@ FAIL: Final = message(
 """Divides by zero, without touching what the session has prepared: its transaction has failed."""
 
 CURRENT_SETTING: Final = 2077
-_TIMEOUT: Final = b"statement_timeout"
-ASK_TIMEOUT: Final = message(
-    FUNCTION_CALL,
-    struct.pack("!ihh", CURRENT_SETTING, 0, 1),
-    struct.pack("!i", len(_TIMEOUT)),
-    _TIMEOUT,
-    struct.pack("!h", 0),
-)
 _UNITS_NS: Final = {
     "us": 1_000,
     "ms": 1_000_000,
@@ -105,6 +99,12 @@ _TRANSACTION_WORDS: Final = re.compile(
 )
 
 
+_LOCKS: Final = re.compile(
+    r"\b(?:insert|update|delete|merge|lock|truncate|alter|for\s+(?:no\s+key\s+)?(?:update|share))\b",
+    re.IGNORECASE,
+)
+
+
 @dataclass(slots=True)
 class Failure:
     """A failure that waits for its occasion."""
@@ -112,8 +112,19 @@ class Failure:
     kind: str
     sql: re.Pattern[str] | None
     lasts_ns: int
+    by_hand: bool = False
+    """The test has asked for this one, wherever it strikes."""
     told: Callable[[], object] | None = None
     """Called when it has struck."""
+
+
+def _current_setting(name: bytes) -> bytes:
+    return message(
+        FUNCTION_CALL,
+        struct.pack("!ihhi", CURRENT_SETTING, 0, 1, len(name)),
+        name,
+        struct.pack("!h", 0),
+    )
 
 
 class Injection:
@@ -179,11 +190,14 @@ class Injection:
         self._note(full, None)
         return error_response("53300", "sorry, too many clients already", severity="FATAL")
 
-    def prepare(self, session: Session) -> None:
-        """A session begins: on a server that is read-only for now, perhaps."""
-        if self.gateway.now_ns() < self._read_only_until_ns and session.backend is not None:
-            session.backend.ask(query("SET default_transaction_read_only = on"))
-            session.read_only = True
+    def parameters(self, session: Session, asked: dict[str, str]) -> dict[str, str]:
+        """What a session begins with: on a server that is read-only for now, that too. (As an
+        option, so that RESET ALL does not change it.)"""
+        if self.gateway.now_ns() >= self._read_only_until_ns:
+            return asked
+        session.read_only = True
+        options = f"{asked.get('options', '')} -c default_transaction_read_only=on"
+        return {**asked, "options": options.strip()}
 
     def _strike_server(self, failure: Failure) -> None:
         """All sessions end; for a while no new one can begin, or none that writes."""
@@ -193,8 +207,16 @@ class Injection:
         if failure.kind == "read_only":
             self._read_only_until_ns = self._down_until_ns
             self._down_until_ns = 0
+            gateway.later(failure.lasts_ns, self._end_read_only)
         for session in list(gateway.sessions):
             gateway.dismiss(session, "57P01", "terminating connection due to administrator command")
+
+    def _end_read_only(self) -> None:
+        """The failover is over: sessions of the former standby end, new ones may write."""
+        for session in [s for s in self.gateway.sessions if s.read_only]:
+            self.gateway.dismiss(
+                session, "57P01", "terminating connection due to administrator command"
+            )
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -203,8 +225,6 @@ class Injection:
         if session.skipping:
             self._skip(session, group)
             return True
-        if session.read_only and self.gateway.now_ns() >= self._read_only_until_ns:
-            self._writable_again(session)
         if not self.armed or not session.executes:
             return False
         executes = session.executes
@@ -212,11 +232,24 @@ class Injection:
         failure = self._take(COMMIT if commits else STATEMENT, executes)
         if failure is None:
             return False
-        if failure.sql is None and not commits and all(map(_TRANSACTION_WORDS.match, executes)):
-            self.armed.insert(0, failure)  # it waits for a statement that does something
+        if failure.sql is None and not self._fits(session, failure, commits):
+            self.armed.insert(0, failure)  # it waits for a better occasion
             return False
         self._note(failure, session, "; ".join(executes))
         return self._fail(session, group, failure)
+
+    def _fits(self, session: Session, failure: Failure, commits: bool) -> bool:
+        """Whether PostgreSQL could fail in this way here."""
+        if session.state == FAILED:
+            return False
+        executes = session.executes
+        if not commits and all(map(_TRANSACTION_WORDS.match, executes)):
+            return False
+        if failure.kind == "deadlock":
+            return any(map(_LOCKS.search, (*executes, *session.transaction)))
+        if failure.kind == "serialization" and not failure.by_hand:
+            return self._setting(session, b"transaction_isolation") != "read committed"
+        return True
 
     def _fail(self, session: Session, group: Group, failure: Failure) -> bool:
         kind = failure.kind
@@ -247,22 +280,22 @@ class Injection:
         backend = session.backend
         if backend is None or not backend.is_clean or backend.state == FAILED:
             return 0
-        answer = backend.ask(ASK_TIMEOUT)
-        found = next((m[9:].decode() for m in answer if m[:1] == FUNCTION_RESULT), "0")
+        found = self._setting(session, b"statement_timeout")
         size, unit = re.fullmatch(r"(\d+)(\w*)", found).groups()  # type: ignore[union-attr]  # as PostgreSQL writes it
         return int(size) * _UNITS_NS.get(unit, 0)
+
+    def _setting(self, session: Session, name: bytes) -> str:
+        backend = session.backend
+        if backend is None or not backend.is_clean or backend.state == FAILED:
+            return "0"
+        answer = backend.ask(_current_setting(name))
+        return next((m[9:].decode() for m in answer if m[:1] == FUNCTION_RESULT), "0")
 
     def _after_all(self, session: Session) -> None:
         session.due = None
         group = session.group = session.queue.popleft()
         self.gateway.tick()
         self.gateway.send(session, group)
-
-    def _writable_again(self, session: Session) -> None:
-        backend = session.backend
-        if backend is not None and backend.state == IDLE and backend.is_clean:
-            session.read_only = False
-            backend.ask(query("SET default_transaction_read_only = off"))
 
     def loses(self, session: Session) -> bool:
         """Whether a notification does not reach its listener."""
@@ -319,7 +352,13 @@ class Injection:
             return [], False
         expected = Answer(backend, head, session)
         backend.send(head.data)
-        outcome, messages = backend.read(expected)
+        outcome, messages = backend.read(expected, lambda: self.gateway.waits.is_blocked(session))
+        if outcome == BLOCKED:  # it would wait for a lock before it could fail: now it need not
+            backend.cancel()
+            backend.read(lambda m: m[:1] == ERROR)
+            backend.send(message(SYNC))
+            backend.read(lambda m: m[:1] == READY)
+            return messages, False
         return messages, outcome != DONE or backend.skipping
 
     def _skip(self, session: Session, group: Group) -> None:

@@ -1,9 +1,12 @@
-"""Databases and processes of the server that are kept from one run to the next."""
+"""Servers, databases and processes that are kept from one run to the next.
+
+Each schema has a server of its own: roles, settings and prepared transactions belong to a whole
+server, and no test may see those of another.
+"""
 
 from __future__ import annotations
 
 import atexit
-import hashlib
 from typing import Any, Final
 
 from foretold.services.postgres.cluster import Cluster
@@ -11,18 +14,27 @@ from foretold.services.postgres.pool import Pool
 from foretold.services.postgres.side import SideConnection
 from foretold.services.postgres.state import Database
 
-KEPT_MAX: Final = 8
-"""So many databases are kept; the one that was used longest ago goes first."""
+KEPT_MAX: Final = 6
+"""So many servers are kept; the one that was used longest ago goes first."""
+DATABASE: Final = "app"
 
 
 class Kept:
-    """A database with its schema, and the processes that served earlier runs."""
+    """A server whose database has one schema, and the processes that served earlier runs."""
 
-    def __init__(self, cluster: Cluster, name: str, schema: Any) -> None:
-        self.cluster = cluster
+    def __init__(self, schema: Any) -> None:
         self.schema = schema
-        self.database = Database(cluster, name, schema)
-        self.pool = Pool(cluster)
+        self.cluster = Cluster()
+        try:
+            self.database = Database(self.cluster, DATABASE, schema)
+        except BaseException:
+            self.cluster.stop()
+            raise
+        self.pool = Pool(self.cluster)
+        self.in_use = False
+        """A run uses it at the moment."""
+        self.is_spoiled = False
+        """A run has changed what belongs to the whole server."""
         self._is_new = True
         self._generation = self.database.generation
         self.side = self._connect()
@@ -57,9 +69,8 @@ class Kept:
 
     def close(self) -> None:
         """It is needed no more."""
-        self.pool.close()
-        self.side.close()
-        self.database.close()
+        self.hang_up()
+        self.cluster.stop()
 
 
 _kept: dict[Any, Kept] = {}
@@ -67,33 +78,22 @@ _kept: dict[Any, Kept] = {}
 
 @atexit.register
 def _hang_up() -> None:
-    """This process ends, and its server with it; that one was forked with its parent's is not."""
+    """This process ends, and its servers with it."""
     for kept in _kept.values():
         kept.hang_up()
 
 
 def kept_for(schema: Any, host: str) -> Kept:
-    """The database of this schema for the server at `host`."""
-    cluster = Cluster.shared()
+    """The server of this schema for `host`."""
     key = (schema if isinstance(schema, str | None) else id(schema), host)
     found = _kept.pop(key, None)
-    if found is None or found.cluster is not cluster:
-        taken = {kept.database.name for kept in _kept.values() if kept.cluster is cluster}
-        found = Kept(cluster, _name_for(schema, host, taken), schema)
+    if found is not None and (found.is_spoiled or not found.cluster.alive()):
+        found.close()  # in a forked process: nothing but its copies of our sockets
+        found = None
+    if found is None:
+        found = Kept(schema)
     _kept[key] = found
-    for old in list(_kept)[:-KEPT_MAX]:
-        gone = _kept.pop(old)
-        if gone.cluster is cluster:
-            gone.close()
+    idle = [old for old, kept in _kept.items() if not kept.in_use and old != key]
+    for old in idle[: max(0, len(_kept) - KEPT_MAX)]:
+        _kept.pop(old).close()
     return found
-
-
-def _name_for(schema: Any, host: str, taken: set[str]) -> str:
-    """The same in every process, whatever other schemas there were before."""
-    words = schema if isinstance(schema, str) else getattr(schema, "__qualname__", "")
-    name = "app_" + hashlib.sha256(f"{host}\n{words}".encode()).hexdigest()[:12]
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from foretold.services.postgres.cluster import Cluster
 
 IDLE_MAX = 32
-"""So many are kept for each sort of session."""
+"""So many are kept."""
 
 
 class Pool:
@@ -37,7 +37,8 @@ class Pool:
     def give_back(self, backend: Backend) -> None:
         """Its session is over: what it held is free when this returns."""
         free = self._free.setdefault((backend.code, keyed(backend.parameters)), [])
-        if not backend.is_clean or len(free) >= IDLE_MAX:
+        idle = sum(map(len, self._free.values()))
+        if not backend.is_clean or backend.has_own_settings or idle >= IDLE_MAX:
             backend.close()
             return
         if backend.state != IDLE:

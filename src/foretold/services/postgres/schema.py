@@ -15,12 +15,17 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import inspect
+import os
+import select
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from foretold.errors import UsageError
+from foretold.kernel import real
 from foretold.kernel.patches import patches
+from foretold.services.postgres.shared_page import SharedPage
 from foretold.services.postgres.side import SideConnection
 
 _DRIVERS: Final = ("psycopg", "psycopg2", "asyncpg")
@@ -45,6 +50,34 @@ def apply(schema: Any, side: SideConnection, address: str) -> None:
         )
 
 
+@contextmanager
+def sleepers_woken(page: SharedPage | None) -> Iterator[None]:
+    """Inside, whoever sleeps in the server (`pg_sleep`) wakes at once."""
+    if page is None:
+        yield
+        return
+    with patches.outside():
+        done, end = os.pipe()
+        thread = threading.Thread(target=_wake, args=(page, done), name="foretold-waker")
+        thread.start()
+    try:
+        yield
+    finally:
+        with patches.outside():
+            os.close(end)
+            thread.join()
+            os.close(done)
+
+
+def _wake(page: SharedPage, done: int) -> None:
+    poll = real.poll()
+    poll.register(done)
+    poll.register(page.notify_fd, select.POLLIN)
+    while all(fd != done for fd, _ in poll.poll()):
+        for pid in page.read_notices():
+            page.wake(pid)
+
+
 def _statements(metadata: Any) -> list[str]:
     """What `metadata.create_all` would send."""
     from sqlalchemy import create_mock_engine
@@ -55,7 +88,7 @@ def _statements(metadata: Any) -> list[str]:
         found.append(str(statement.compile(dialect=engine.dialect)))
 
     with patches.outside():
-        engine: Any = create_mock_engine("postgresql://", note)
+        engine: Any = create_mock_engine("postgresql+asyncpg://", note)  # it doubles no %
         metadata.create_all(engine, checkfirst=False)
     return found
 

@@ -14,6 +14,9 @@ from foretold.services.postgres.protocol import ERROR, KEY_DATA, NOTICE, NOTIFIC
 _PROCESS = re.compile(rb"([Pp]rocess |PID |pid )(\d+)")
 _TRANSACTION = re.compile(rb"(transaction |xid )(\d+)")
 _TUPLE_OF = re.compile(rb"(of database )(\d+)")
+_PIVOT = re.compile(rb"(\bpivot )(\d+)")
+_CODES = (b"\0C40P01\0", b"\0C40001\0")
+"""Only deadlocks and serialization failures name processes and transactions."""
 FIRST_PID = 1_000
 
 
@@ -32,8 +35,11 @@ class Scrubber:
         """The message as the client gets it."""
         kind = raw[:1]
         if kind in (ERROR, NOTICE):
+            if not any(code in raw for code in _CODES):
+                return raw  # the numbers in it are the program's own
             body = _PROCESS.sub(self._process, raw[5:])
             body = _TRANSACTION.sub(self._transaction, body)
+            body = _PIVOT.sub(self._transaction, body)
             body = _TUPLE_OF.sub(rb"\g<1>1", body)
             return message(kind, body)
         if kind == NOTIFICATION:

@@ -12,17 +12,16 @@ from foretold.errors import UsageError
 from foretold.services.postgres.gateway import Access, Gateway
 from foretold.services.postgres.injection import CODES, DOWN_S, MOMENTS, SERVER, SLOW_S, Failure, S
 from foretold.services.postgres.interleave import Interleaving, Step
-from foretold.services.postgres.kept import Kept, kept_for
+from foretold.services.postgres.kept import DATABASE, Kept, kept_for
+from foretold.services.postgres.look import look
 from foretold.services.postgres.telling import Commit
-from foretold.services.postgres.values import Rows, rows_of
+from foretold.services.postgres.values import Rows
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
     from foretold.world.world import World
 
 PORT = 5432
-DATABASE = "app"
-"""What programs call their database; the real server has another name for each schema."""
 
 
 class Postgres:
@@ -56,14 +55,11 @@ class Postgres:
     def sql(self, query: str, *values: object) -> Rows:
         """Run a query for the test itself: it sees what is committed, takes no virtual time, and
         crosses no network. Values are for $1, $2 and so on."""
-        side = self._kept.side
-        self._gateway.now_ns()
-        found = side.query(query, *values)
-        return rows_of(side.columns, found)
+        return look(self._gateway, query, values)
 
     def on_commit(self, callback: Callable[[Commit], object]) -> None:
         """Call `callback(commit)` after every transaction that is committed."""
-        self._gateway.telling.on_commit.append(callback)
+        self._gateway.telling.tell(callback)
 
     @property
     def statements(self) -> int:
@@ -97,7 +93,8 @@ class Postgres:
             )
         usual = DOWN_S if MOMENTS[kind] == SERVER else SLOW_S
         pattern = None if sql is None else re.compile(re.escape(sql), re.IGNORECASE)
-        failure = Failure(kind, pattern, round((usual if seconds is None else seconds) * S))
+        lasts_ns = round((usual if seconds is None else seconds) * S)
+        failure = Failure(kind, pattern, lasts_ns, by_hand=True)
         self._gateway.injection.arm(failure)
         return failure
 
@@ -146,19 +143,27 @@ def begin(
         )
     kept = kept_for(schema, host)
     kept.make_ready()
-    gateway = Gateway(there, kept, port, {DATABASE: kept.database.name}, access)
+    kept.in_use = True
+    gateway = Gateway(there, kept, port, access)
     there.appliance = gateway
     world.outside.leave(there)
     world.at_end.append(lambda: _end(gateway, kept))
     world.services.setdefault("postgres", []).append(gateway)
     world.comes_into_use("postgres")
+    if kept.cluster.page is None:
+        note = f"PostgreSQL's clock and randomness are the machine's: {kept.cluster.page_missing}"
+        there.kernel.notes[note] = None
     return Postgres(gateway, kept)
 
 
 def _end(gateway: Gateway, kept: Kept) -> None:
-    gateway.close()
-    if gateway.telling.schema_changed:
-        kept.database.mark_schema_changed()
+    try:
+        gateway.close()
+    finally:
+        kept.in_use = False
+        kept.is_spoiled |= gateway.telling.server_changed
+        if gateway.telling.schema_changed:
+            kept.database.mark_schema_changed()
 
 
 def _check_port(port: object) -> None:

@@ -70,6 +70,8 @@ class Session:
         """A fault of ours has failed a message: all until Sync is skipped, as the server does."""
         self.listens = False
         """It has said LISTEN: it may be told something at any time."""
+        self.database = ""
+        """Which one it is connected to."""
         self.read_only = False
         """It began on a server that was read-only."""
         self.drop_after = False

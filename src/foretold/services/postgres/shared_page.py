@@ -135,6 +135,15 @@ class SharedPage:
         with contextlib.suppress(ProcessLookupError):  # somebody has ended it
             real.kill(pid, signal.SIGALRM)
 
+    def wake(self, pid: int) -> None:
+        """Let the time come at which a process wants to wake up."""
+        if pid not in self._places:
+            self.watch(pid)
+        until_us = self.sleep_of(pid)
+        if until_us is not None:
+            self.set_clock(max(self._words[_NOW], until_us))
+            self.fire(pid)
+
     # --- who has fallen asleep ---------------------------------------------------------------
 
     def read_notices(self) -> list[int]:

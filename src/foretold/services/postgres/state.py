@@ -30,7 +30,6 @@ _SCHEMA_US: Final = 1_767_139_200_000_000  # a day before worlds begin
 _SCHEMA_SEED: Final = 20_260_101
 _INDEX_PAGES_SMALL: Final = 2  # a B-tree's first two pages: what it begins with, and its root
 _LOCK_TIMEOUT: Final = "2s"
-_LOCK_NOT_AVAILABLE: Final = "55P03"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 
 _TABLES: Final = """
@@ -52,6 +51,7 @@ _NORMAL_INDEXES: Final = """
     where a.oid = c.relam and a.amname = 'btree' and c.relkind = 'i' and c.oid >= 16384
         and c.relpages < 2
 """
+_ALWAYS: Final = "select 1 from pg_trigger where tgenabled = 'A' and not tgisinternal"
 _ROLES: Final = "select quote_ident(rolname) from pg_authid where oid >= 16384 order by oid"
 _PREPARED: Final = "select quote_literal(gid) from pg_prepared_xacts where database = $1"
 # Everything that a statement can change in the catalogs for objects of users. Of pg_class without
@@ -70,7 +70,7 @@ _CATALOGS: Final = {
 _CLASS: Final = """
     select sum(hashtextextended((oid, relname, relnamespace, relkind, relowner, relacl, reloptions,
         relnatts, relchecks, relhasrules, relhastriggers, relrowsecurity, relpersistence,
-        case relkind when 'm' then relfilenode end)::text, 1))
+        relforcerowsecurity, case relkind when 'm' then relfilenode end)::text, 1))
     from pg_class where oid >= 16384 and relpersistence <> 't'
 """
 
@@ -100,11 +100,14 @@ class _Seen(NamedTuple):
     rows: int
     xmin: str
     """The transaction that wrote the first of them."""
+    changes: int
+    """How many rows were ever written or deleted, also by who rolled back."""
 
     @classmethod
     def read(cls, text: str) -> _Seen:
-        heap, index, file, first, rows, xmin = text.split(":")
-        return cls(int(heap), int(index), int(file or 0), int(first), int(rows), xmin)
+        heap, index, file, first, rows, xmin, changes = text.split(":")
+        numbers = (int(heap), int(index), int(file or 0), int(first), int(rows))
+        return cls(*numbers, xmin, int(changes))
 
 
 class Database:
@@ -146,7 +149,7 @@ class Database:
 
     # --- the template ------------------------------------------------------------------------
 
-    def _make_template(self) -> None:
+    def _make_template(self, *, stubborn: bool = False) -> None:
         for name in (self.name, self._template):
             self._admin.simple(f"drop database if exists {name} with (force)")
         self._admin.simple(f"create database {self._template} template template0")
@@ -154,7 +157,14 @@ class Database:
         self._apply_schema()
         side = self.cluster.connect(self._template)
         try:
+            # Triggers that always act would act on what we do, too: each run gets a new copy then.
+            self._is_stubborn = stubborn or bool(side.simple(_ALWAYS))
             self._learn(side)
+        except PostgresError:
+            if stubborn:
+                raise
+            side.close()
+            self._make_template(stubborn=True)  # its rows can't be written again as they are
         finally:
             side.close()
 
@@ -166,7 +176,8 @@ class Database:
             page.set_seed(_SCHEMA_SEED)
         side = self.cluster.connect(self._template)
         try:
-            schemas.apply(self.schema, side, self.address(self._template))
+            with schemas.sleepers_woken(page):
+                schemas.apply(self.schema, side, self.address(self._template))
         finally:
             side.close()
             if page is not None:
@@ -175,6 +186,8 @@ class Database:
     def _learn(self, side: SideConnection) -> None:
         """Bring the template into the state that a reset leaves, and note it."""
         found = [tuple(map(str, row)) for row in side.simple(_TABLES)]
+        if self._is_stubborn:
+            found = []
         contents = {name: side.copy_out(f"copy {name} to stdout") for *_, name in found}
         filled = {name: content for name, content in contents.items() if content}
         _empty(side, [name for *_, name in found], reindex=list(filled))
@@ -246,7 +259,8 @@ class Database:
         if self.cluster.page is not None:
             self.cluster.page.real_time()
         self._end_prepared_transactions()
-        if self._schema_changed or self._catalogs_differ() or not self._put_right():
+        changed = self._is_stubborn or self._schema_changed or self._catalogs_differ()
+        if changed or not self._put_right():
             self._clone()
         else:
             self._set_next_oid(_FIRST_OID_OF_A_RUN)
@@ -272,15 +286,14 @@ class Database:
             renewed = [table.name for table, is_renewed in tables if is_renewed]
             _empty(side, [table.name for table, _ in tables], reindex=renewed)
             _fill(side, {table.name: table.content for table, _ in tables if table.rows})
-        except PostgresError as error:
-            if error.sqlstate != _LOCK_NOT_AVAILABLE:
-                raise
+        except PostgresError:
             side.simple("rollback")
-            return False  # some session has not ended; with a new copy it will
+            return False  # some session has not ended, or the schema itself is against it
         return self._is_right([table for table, _ in tables])
 
     def _is_right(self, tables: list[_Table]) -> bool:
         """Look again at tables that were cleared, and note what is to be expected from now on."""
+        self._flush_statistics()
         looks = [_look(t.oid, t.indexes, t.name if t.rows else "", "'0'") for t in tables]
         (row,) = self._of_copy().simple(f"select {', '.join(looks)}")
         right = True
@@ -289,6 +302,11 @@ class Database:
             self._first[self._tables.index(table)] = seen
             right &= (seen.heap_bytes == 0) == (table.rows == 0) and seen.rows == table.rows
         return right
+
+    def _flush_statistics(self) -> None:
+        """What we have changed ourselves is counted before somebody looks."""
+        if self.cluster.version_num >= 150000:
+            self._of_copy().simple("select pg_stat_force_next_flush()")
 
     def _query(self) -> str:
         """A look at all tables and sequences; $1 has the transactions that wrote the first rows."""
@@ -311,7 +329,8 @@ class Database:
             seen = _Seen.read(text)
             other_file = seen.file != first.file
             other_rows = (seen.rows_first, seen.rows) != (table.rows, table.rows)
-            if other_file or other_rows or seen.heap_bytes != first.heap_bytes:
+            other_places = (seen.heap_bytes, seen.changes) != (first.heap_bytes, first.changes)
+            if other_file or other_rows or other_places:
                 has_grown = seen.index_pages > max(_INDEX_PAGES_SMALL, table.index_pages)
                 tables.append((table, other_file or has_grown))
         moved = [i for i, (_, at) in enumerate(self._sequences) if positions[i] != at]
@@ -345,8 +364,12 @@ def _look(oid: str, indexes: str, name: str, xmin: str) -> str:
     if name:
         rows = f"""(select count(*) filter (where xmin = {xmin} and xmax = 0) || ':' || count(*)
                     || ':' || coalesce(min(xmin::text), '') from only {name})"""
+    # Rows that were never committed leave their places behind: only the server's count shows them.
+    changes = " + ".join(
+        f"pg_stat_get_tuples_{what}({oid})" for what in ("inserted", "updated", "deleted")
+    )
     return f"""concat_ws(':', pg_relation_size({oid}), greatest(0, {sizes or 0}) / 8192,
-               coalesce(pg_relation_filenode({oid}), 0), {rows})"""
+               coalesce(pg_relation_filenode({oid}), 0), {rows}, {changes if name else 0})"""
 
 
 def _position(sequence: str) -> str:

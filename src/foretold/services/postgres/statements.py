@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from foretold.services.postgres.protocol import BIND, CLOSE, EXECUTE, PARSE, QUERY, Group
 
 SQL_CHARS_MAX = 300
+_OWN_SETTINGS = re.compile(
+    r"\bset_config\b|\bset\s+(?:local\s+|session\s+)?\"?\w+\"?\.\w+|\bdo\b|\bcall\b", re.IGNORECASE
+)
 _SPACE = re.compile(r"\s+")
 _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _CALLS = re.compile(r"\bpg_(?:terminate|cancel)_backend\b|\bwith\s*\(\s*force", re.IGNORECASE)
@@ -30,6 +33,12 @@ def shown(sql: str) -> str:
 def calls_others(sql: str) -> bool:
     """Whether a statement may end other sessions, or their statements."""
     return _CALLS.search(sql) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def makes_settings(sql: str) -> bool:
+    """Whether a statement may give a value to a setting that PostgreSQL does not know."""
+    return _OWN_SETTINGS.search(sql) is not None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from foretold.services.postgres.kept import DATABASE
 from foretold.services.postgres.protocol import COMMAND_COMPLETE, ERROR, IDLE, fields_of, tag_of
 from foretold.services.postgres.statements import shown
 from foretold.trace import Event
@@ -22,6 +23,13 @@ _ROWS_ONLY = (
 )
 _KEEPS_SCHEMA = frozenset(_ROWS_ONLY.split())
 """How the tags of commands begin that make, change or drop nothing but rows."""
+
+
+_OF_THE_SERVER = (
+    "ALTER SYSTEM", "CREATE DATABASE", "ALTER DATABASE", "DROP DATABASE", "ALTER ROLE",
+    "CREATE ROLE", "DROP ROLE", "GRANT ROLE", "REVOKE ROLE", "CREATE TABLESPACE", "DROP TABLESPACE",
+)  # fmt: skip
+_NEXT_TRANSACTION = "select pg_snapshot_xmax(pg_current_snapshot())"
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,9 @@ class Telling:
         self.gateway = gateway
         self.on_commit: list[Callable[[Commit], object]] = []
         self.schema_changed = False
+        self.server_changed = False
+        """Something that belongs to the whole server, not to its database alone."""
+        self._last_transaction = ""
         self.statements = 0
         self.waited = 0
 
@@ -68,6 +79,7 @@ class Telling:
             word = tag.split(" ", 1)[0]
             if word not in _KEEPS_SCHEMA:
                 self.schema_changed = True
+                self.server_changed |= tag.startswith(_OF_THE_SERVER)
             elif word == "LISTEN":
                 session.listens = True
         if session.executes:
@@ -88,10 +100,25 @@ class Telling:
         if session.state != IDLE or not session.transaction:
             return False
         wrote = any(not tag.startswith(_READS) and tag != "ROLLBACK" for tag in tags)
+        self.server_changed |= wrote and session.database != DATABASE
+        if self.on_commit and self._has_written() and error is None and "ROLLBACK" not in tags:
+            wrote = True
         if not wrote or (error is not None and "COMMIT" not in tags):
             session.transaction = []
             return False
         return True
+
+    def _has_written(self) -> bool:
+        """Whether a transaction has changed something although it says SELECT: by a function, or
+        by WITH. Whatever changes something has a number."""
+        before = self._last_transaction
+        self._last_transaction = str(self.gateway.look(_NEXT_TRANSACTION)[0][0])
+        return self._last_transaction != before
+
+    def tell(self, callback: Callable[[Commit], object]) -> None:
+        """Call `callback` after every commit from now on."""
+        self._has_written()
+        self.on_commit.append(callback)
 
     def committed(self, session: Session) -> None:
         """A transaction was committed: tell those who want to look at the state."""

@@ -27,6 +27,9 @@ RESUME_NS: Final = (MS // 20, MS // 5, MS, 3 * MS)
 """How long a session takes to go on when its lock is free."""
 NOTIFY_NS: Final = (MS // 10, MS, 5 * MS)
 US: Final = 1_000
+_BLOCKED: Final = (
+    "cardinality(pg_blocking_pids(pid)) > 0 or cardinality(pg_safe_snapshot_blocking_pids(pid)) > 0"
+)
 CANCELLED: Final = ("57014", "canceling statement due to user request")
 
 
@@ -42,8 +45,8 @@ class Waits:
     def is_blocked(self, session: Session) -> bool:
         """Whether the server says that a session waits for a lock; asked if it says nothing."""
         rows = self.gateway.look(
-            "select 1 from pg_stat_activity where wait_event_type = 'Lock' "
-            f"and pid = {_pid(session)} and cardinality(pg_blocking_pids(pid)) > 0"
+            "select 1 from pg_stat_activity where "
+            f"pid = {_pid(session)} and (wait_event_type = 'BufferPin' or {_BLOCKED})"
         )
         return bool(rows)
 
@@ -59,7 +62,7 @@ class Waits:
         self.arm(session)
         if session.on_wait is not None:
             session.on_wait()
-        self.settle()
+        self.settle(besides=session)
 
     def _blockers(self, session: Session) -> list[Session]:
         rows = self.gateway.look(f"select unnest(pg_blocking_pids({_pid(session)}))")
@@ -75,14 +78,14 @@ class Waits:
             lines.append(f"  for a lock of {other.name} ({other.host}), which did: {did}")
         return lines
 
-    def settle(self) -> None:
+    def settle(self, besides: Session | None = None) -> None:
         """Some locks may be free now: those who waited for them go on, each in its own time."""
-        waiting = {_pid(s): s for s in self.blocked if not s.resuming}
+        waiting = {_pid(s): s for s in self.blocked if not s.resuming and s is not besides}
         if not waiting:
             return
         pids = ",".join(map(str, waiting))
         rows = self.gateway.look(
-            f"select pid from unnest('{{{pids}}}'::int[]) pid where pg_blocking_pids(pid) = '{{}}'"
+            f"select pid from unnest('{{{pids}}}'::int[]) pid where not ({_BLOCKED})"
         )
         free = sorted((waiting[int(row[0] or 0)] for row in rows), key=lambda s: s.number)
         for session in free:
