@@ -485,7 +485,7 @@ class Host:
     def catch_up(self) -> None:
         """What happens outside by now has happened, for who looks without waiting."""
         strand = strand_of(get_ident())
-        if strand is not None and strand is not strand.crew.baton.driver:
+        if strand is not None and (strand is not strand.crew.baton.driver or self.kernel.crowded):
             strand.crew.point(strand)  # the driver lets it happen, when it is its turn
         elif self is self.world.outside.driver:
             self.world.outside.happen_until(self.kernel.clock.ns)
@@ -506,10 +506,20 @@ class Host:
     # The Computer that the patched standard library asks
 
     def wall_ns(self) -> int:
+        if self.kernel.crowded:
+            self._spin()
         return self.kernel.clock.read_wall_ns()
 
     def monotonic_ns(self) -> int:
+        if self.kernel.crowded:
+            self._spin()
         return self.kernel.clock.read_monotonic_ns()
+
+    def _spin(self) -> None:
+        """A thread asks for something that costs nothing, perhaps in a loop."""
+        strand = strand_of(get_ident())
+        if strand is not None and self.kernel.crew is strand.crew:
+            strand.crew.spin(strand)
 
     def cpu_ns(self) -> int:
         clock = self.kernel.clock
@@ -530,6 +540,8 @@ class Host:
         self.kernel.stall(ns)  # nobody else of this host could use the time
 
     def entropy(self, n: int) -> bytes:
+        if self.kernel.crowded:
+            self._spin()
         data = self._entropy.bytes(n, "entropy")
         self.entropy_drawn += 1
         self.kernel.trace.note(f"entropy {n}")
@@ -551,6 +563,8 @@ class Host:
         return self._answers.get(call)
 
     def _files(self, *call: Any) -> Any:
+        if self.kernel.crowded:
+            self._spin()
         return self.disk.call(*call)  # no disk is made before the first call
 
     def _databases(self) -> Databases:
