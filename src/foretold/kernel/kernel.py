@@ -114,9 +114,9 @@ class Kernel:
         self.failed: list[weakref.ref[asyncio.Task[Any]]] = []
         """Tasks that ended with an exception."""
         self.crew: Crew | None = None
+        """The threads of this host; None as long as there are none."""
         self.notes: dict[str, None] = {}
         """What is no failure and deserves a look all the same."""
-        """The threads of this host; None as long as there are none."""
         self.rivals: list[Any] = []
         """Not empty while a thread could run besides the one that does."""
         self.outside: Outside | None = None
@@ -127,8 +127,12 @@ class Kernel:
         """Whether ever more than one callback was ready, as far as stock order had to look."""
         self.overlaps = 0
         """How often timers met with something else or were called off: what lateness can change."""
+        self._begin_counting()
+
+    def _begin_counting(self) -> None:
+        """How far the run may go, in steps, virtual and real time."""
         virtual_s = min(self.limits.virtual_s, _VIRTUAL_S_MAX)
-        self.virtual_ns_max = clock.ns + int(virtual_s * NS)
+        self.virtual_ns_max = self.clock.ns + int(virtual_s * NS)
         self._wall_s_end = (
             None if self.limits.wall_s is None else (real.monotonic() + self.limits.wall_s)
         )

@@ -485,9 +485,11 @@ class Host:
     def catch_up(self) -> None:
         """What happens outside by now has happened, for who looks without waiting."""
         strand = strand_of(get_ident())
-        if strand is not None and (strand is not strand.crew.baton.driver or self.kernel.crowded):
-            strand.crew.point(strand)  # the driver lets it happen, when it is its turn
-        elif self is self.world.outside.driver:
+        if strand is not None:
+            strand.crew.point(strand)
+        if strand is not None and strand is not strand.crew.baton.driver:
+            return  # the driver lets it happen, when it is its turn
+        if self is self.world.outside.driver:
             self.world.outside.happen_until(self.kernel.clock.ns)
 
     def give_way(self, steps: int = 0) -> None:
@@ -506,19 +508,19 @@ class Host:
     # The Computer that the patched standard library asks
 
     def wall_ns(self) -> int:
-        if self.kernel.crowded:
+        if self.kernel.crew is not None:
             self._spin()
         return self.kernel.clock.read_wall_ns()
 
     def monotonic_ns(self) -> int:
-        if self.kernel.crowded:
+        if self.kernel.crew is not None:
             self._spin()
         return self.kernel.clock.read_monotonic_ns()
 
     def _spin(self) -> None:
         """A thread asks for something that costs nothing, perhaps in a loop."""
         strand = strand_of(get_ident())
-        if strand is not None and self.kernel.crew is strand.crew:
+        if strand is not None and strand.crew.threaded:
             strand.crew.spin(strand)
 
     def cpu_ns(self) -> int:
@@ -540,7 +542,7 @@ class Host:
         self.kernel.stall(ns)  # nobody else of this host could use the time
 
     def entropy(self, n: int) -> bytes:
-        if self.kernel.crowded:
+        if self.kernel.crew is not None:
             self._spin()
         data = self._entropy.bytes(n, "entropy")
         self.entropy_drawn += 1
@@ -563,7 +565,7 @@ class Host:
         return self._answers.get(call)
 
     def _files(self, *call: Any) -> Any:
-        if self.kernel.crowded:
+        if self.kernel.crew is not None:
             self._spin()
         return self.disk.call(*call)  # no disk is made before the first call
 
