@@ -13,7 +13,7 @@ import signal
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.clock import to_ns
@@ -24,6 +24,7 @@ from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.crew import Crew
 from foretold.kernel.threads.strand import BLOCKED, ENDED, IDLE, NEVER_NS, READY, Strand
 from foretold.tape import Stream
+from foretold.world.appliance import Appliance
 from foretold.world.clock import WorldClock
 from foretold.world.disk.databases import Databases
 from foretold.world.disk.disk import Disk
@@ -56,22 +57,6 @@ async def _call_plain(main: Callable[[], Any], loop: HostLoop) -> Any:
         loop.host.in_plain_main = False
         asyncio._set_running_loop(loop)
     return await result if inspect.isawaitable(result) else result
-
-
-class Appliance(Protocol):
-    """A server that is no Python program: it acts when something arrives, and at instants."""
-
-    def died(self) -> None:
-        """Its process is gone, or its power."""
-
-    def begin_again(self) -> None:
-        """It is started anew."""
-
-    def resumed(self) -> None:
-        """It goes on after a pause."""
-
-    def waiting(self) -> list[str]:
-        """For a deadlock: lines about who waits inside of it, and for whom."""
 
 
 class Host:
