@@ -11,7 +11,7 @@ import asyncpg.connection
 import pytest
 
 from foretold.kernel import counters
-from foretold.kernel.counters import COUNTERS, Counter
+from foretold.kernel.counters import ADDRESSES, COUNTERS, Counter
 from tests.kernel.fake_computer import a_run
 
 
@@ -38,6 +38,15 @@ def test_each_counter_is_put_back(counter: Counter) -> None:
         assert value_of(counter) is not before or before == 0
         raise ZeroDivisionError
     assert value_of(counter) is before
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_no_address_goes_out(name: str) -> None:
+    """Where a library makes a name of an address, that is the same for all in a run."""
+    module = importlib.import_module(name)
+    with a_run():
+        assert vars(module)["id"](module) == vars(module)["id"](name)
+    assert "id" not in vars(module)
 
 
 def names() -> list[str]:

@@ -7,6 +7,7 @@ import contextvars
 import fcntl
 import os
 import queue
+import select
 import socket
 import threading
 import time
@@ -247,3 +248,72 @@ def test_threads_interleave_in_a_fork_too() -> None:
 
     outcome = foretold.explore(race, runs=50, isolation="fork", shrink=False, confirm=False)
     assert outcome.failure is not None
+
+
+def by_event() -> None:
+    """Workers that are busy until main, which sleeps, tells them to stop."""
+    stop, lock, count = threading.Event(), threading.Lock(), [0]
+
+    def work() -> None:
+        while not stop.is_set():
+            with lock:
+                count[0] += 1
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.005)
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def by_polling(poll: Callable[[threading.Event], bool]) -> Callable[[], None]:
+    """Main polls for what another thread does after a while."""
+
+    def main() -> None:
+        done = threading.Event()
+
+        def work() -> None:
+            time.sleep(0.01)
+            done.set()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not poll(done):
+            pass
+        thread.join()
+
+    return main
+
+
+def clock(done: threading.Event) -> bool:
+    """Reads a clock each time."""
+    return done.is_set() or time.monotonic() < 0
+
+
+def nothing_to_read(done: threading.Event) -> bool:
+    """Asks sockets each time."""
+    return done.is_set() or bool(select.select([], [], [], 0)[0])
+
+
+def no_file(done: threading.Event) -> bool:
+    """Looks for a file each time."""
+    return done.is_set() or os.path.exists("/nowhere")
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        by_event,
+        by_polling(lambda done: done.wait(0)),
+        by_polling(clock),
+        by_polling(nothing_to_read),
+        by_polling(no_file),
+    ],
+)
+def test_who_waits_for_a_time_gets_its_turn(main: Callable[[], None]) -> None:
+    """However busy the others are, and though they never wait themselves."""
+    for strategy in ("random", "fifo", "pct"):
+        for seed in range(3):
+            foretold.run(main, seed=seed, strategy=strategy, steps_max=100_000)

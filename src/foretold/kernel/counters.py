@@ -40,7 +40,7 @@ COUNTERS: Final = (
         "sqlalchemy.dialects.postgresql._psycopg_common",
         "",
         "_server_side_id",
-        lambda: itertools.count(1).__next__,
+        lambda: sys.modules["sqlalchemy.util"].counter(),
     ),
     # Names of threads, which programs log: Thread-7, and ThreadPoolExecutor-2_0.
     Counter("threading", "", "_counter", lambda: itertools.count(1).__next__),

@@ -128,9 +128,15 @@ class Kernel:
         """Whether ever more than one callback was ready, as far as stock order had to look."""
         self.overlaps = 0
         """How often timers met with something else or were called off: what lateness can change."""
-        virtual_s, wall_s = min(self.limits.virtual_s, _VIRTUAL_S_MAX), self.limits.wall_s
-        self.virtual_ns_max = clock.ns + int(virtual_s * NS)
-        self._wall_s_end = None if wall_s is None else real.monotonic() + wall_s
+        self._begin_counting()
+
+    def _begin_counting(self) -> None:
+        """How far the run may go, in steps, virtual and real time."""
+        virtual_s = min(self.limits.virtual_s, _VIRTUAL_S_MAX)
+        self.virtual_ns_max = self.clock.ns + int(virtual_s * NS)
+        self._wall_s_end = (
+            None if self.limits.wall_s is None else (real.monotonic() + self.limits.wall_s)
+        )
         self.steps = 0
         self.grant = 0
         """How many steps the loop may take until it calls `checkpoint`."""

@@ -13,7 +13,7 @@ import signal
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.clock import to_ns
@@ -24,6 +24,7 @@ from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.crew import Crew
 from foretold.kernel.threads.strand import BLOCKED, ENDED, IDLE, NEVER_NS, READY, Strand
 from foretold.tape import Stream
+from foretold.world.appliance import Appliance
 from foretold.world.clock import WorldClock
 from foretold.world.disk.databases import Databases
 from foretold.world.disk.disk import Disk
@@ -56,22 +57,6 @@ async def _call_plain(main: Callable[[], Any], loop: HostLoop) -> Any:
         loop.host.in_plain_main = False
         asyncio._set_running_loop(loop)
     return await result if inspect.isawaitable(result) else result
-
-
-class Appliance(Protocol):
-    """A server that is no Python program: it acts when something arrives, and at instants."""
-
-    def died(self) -> None:
-        """Its process is gone, or its power."""
-
-    def begin_again(self) -> None:
-        """It is started anew."""
-
-    def resumed(self) -> None:
-        """It goes on after a pause."""
-
-    def waiting(self) -> list[str]:
-        """For a deadlock: lines about who waits inside of it, and for whom."""
 
 
 class Host:
@@ -485,9 +470,11 @@ class Host:
     def catch_up(self) -> None:
         """What happens outside by now has happened, for who looks without waiting."""
         strand = strand_of(get_ident())
+        if strand is not None:
+            strand.crew.point(strand)
         if strand is not None and strand is not strand.crew.baton.driver:
-            strand.crew.point(strand)  # the driver lets it happen, when it is its turn
-        elif self is self.world.outside.driver:
+            return  # the driver lets it happen, when it is its turn
+        if self is self.world.outside.driver:
             self.world.outside.happen_until(self.kernel.clock.ns)
 
     def give_way(self, steps: int = 0) -> None:
@@ -506,10 +493,20 @@ class Host:
     # The Computer that the patched standard library asks
 
     def wall_ns(self) -> int:
+        if self.kernel.crew is not None:
+            self._spin()
         return self.kernel.clock.read_wall_ns()
 
     def monotonic_ns(self) -> int:
+        if self.kernel.crew is not None:
+            self._spin()
         return self.kernel.clock.read_monotonic_ns()
+
+    def _spin(self) -> None:
+        """A thread asks for something that costs nothing, perhaps in a loop."""
+        strand = strand_of(get_ident())
+        if strand is not None and strand.crew.threaded:
+            strand.crew.spin(strand)
 
     def cpu_ns(self) -> int:
         clock = self.kernel.clock
@@ -530,6 +527,8 @@ class Host:
         self.kernel.stall(ns)  # nobody else of this host could use the time
 
     def entropy(self, n: int) -> bytes:
+        if self.kernel.crew is not None:
+            self._spin()
         data = self._entropy.bytes(n, "entropy")
         self.entropy_drawn += 1
         self.kernel.trace.note(f"entropy {n}")
@@ -551,6 +550,8 @@ class Host:
         return self._answers.get(call)
 
     def _files(self, *call: Any) -> Any:
+        if self.kernel.crew is not None:
+            self._spin()
         return self.disk.call(*call)  # no disk is made before the first call
 
     def _databases(self) -> Databases:

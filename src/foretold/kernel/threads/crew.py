@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 SLICE_STEPS = 500
 """So many steps a thread may take in calm order while others wait: some milliseconds, as in
 CPython. Without it a thread that spins on a lock would keep all others out for ever."""
+LOOK_STEPS = 200
+"""After so many steps those who wait are looked at, and the rest of the world."""
 REFUSALS_MAX = 1_000
 MAIN_THREAD = "MainThread"
 
@@ -94,7 +96,12 @@ class Crew:
         self.main_has_work: Callable[[], bool] = _never
         self.steps = 0
         self._slice_left = SLICE_STEPS
+        self._last: Strand | None = None
+        """Who was picked last; whoever is picked again and again has one slice."""
         self._until_check = 0
+        self._look_left = LOOK_STEPS
+        self._due_ns = NEVER_NS
+        """When the first of those who wait gives up, or earlier."""
         self.until_ns = NEVER_NS
         """When something else is due, or the others have to be looked at: not beyond."""
         kernel.crew = self
@@ -121,18 +128,39 @@ class Crew:
         if me.state is ENDED:
             return  # its last objects are being freed, and the next one waits for that
         self._slice_left -= 1
+        self._look_left -= 1
         self._stir_main()
         me.current = self.kernel.current
-        in_slice = self._slice_left > 0 and self.clock.ns < self.until_ns
-        if not self.pool.rivals and in_slice:
+        in_slice = self._slice_left > 0
+        looks = self._look_left <= 0 or self.clock.ns >= min(self.until_ns, self._due_ns)
+        if not self.pool.rivals and in_slice and not looks:
             self._begin(me)
             return
         self._enter_pool(me, front=in_slice)
-        if in_slice or self._is_main_ready():
+        if looks:
+            self._look_around(me)
+        elif in_slice or self._is_main_ready():
             self._go_on(me, self._choose(me))
         else:
             self._slice_left = SLICE_STEPS
             self._to_driver(me)
+
+    def spin(self, me: Strand) -> None:
+        """`me` does what a program may do in a loop while it waits for another thread. That is no
+        point, but others get their turn now and then."""
+        self._look_left -= 1
+        if self._look_left <= 0:
+            self.point(me)
+
+    def _look_around(self, me: Strand) -> None:
+        """Threads that wait for a time, and the rest of the world, have waited long enough, however
+        busy those are that can go on. `me` could go on too."""
+        self._wake_waiters()
+        if me is self.baton.driver or not self._is_main_ready():
+            self._look_left = LOOK_STEPS
+            self._to_driver(me)
+        else:  # the driver itself does the rest, when it is picked
+            self._go_on(me, self._choose(me))
 
     def _is_main_ready(self) -> bool:
         return self.main.state is READY and self.main is self.baton.driver
@@ -140,7 +168,6 @@ class Crew:
     def _go_on(self, me: Strand, chosen: Strand) -> None:
         if chosen is me:
             return
-        self._slice_left = SLICE_STEPS
         self.baton.hand(me, chosen)
         if me.state is not RUNNING:
             self._dispatch(me)
@@ -164,6 +191,8 @@ class Crew:
         """Pick from the pool, and let the one that was picked begin its step."""
         try:
             chosen = self.pool.pick()
+            if chosen is not self._last:
+                self._last, self._slice_left = chosen, SLICE_STEPS
             self._begin(chosen)
             self.pool.note(chosen)
         except ForetoldError as error:  # a limit
@@ -232,6 +261,7 @@ class Crew:
         self, me: Strand, waits_for: Any, ready: Callable[[], bool] | None, deadline_ns: int
     ) -> None:
         me.state, me.waits_for, me.ready, me.deadline_ns = BLOCKED, waits_for, ready, deadline_ns
+        self._due_ns = min(self._due_ns, deadline_ns)
         self.blocked[me] = None
         if me is self.baton.driver:
             self._dispatch(me)
@@ -290,9 +320,13 @@ class Crew:
         for strand in [s for s in self.blocked if s.ready is not None and s.ready()]:
             self.wake(strand)
         due = [s for s in self.blocked if s.deadline_ns <= now_ns]
+        if self._due_ns <= now_ns and not due:
+            self._due_ns = self.next_deadline_ns()  # who was to give up has what it waited for
         for strand in sorted(due, key=_deadline_of):
             strand.timed_out = True
             self.wake(strand)
+        if due:
+            self._due_ns = self.next_deadline_ns()
 
     def _wake_who_could_take_a_lock(self) -> bool:
         """A lock was given back behind our back: by a method bound before there were threads."""
@@ -329,11 +363,11 @@ class Crew:
         while me.state is not RUNNING:
             while self.elsewhere.happen_before(self.kernel, self.clock.ns + 1):
                 pass
+            self._look_left = LOOK_STEPS
             self._wake_waiters()
             if self.pool.rivals:
                 chosen = self._choose(me)
                 if chosen is not me:
-                    self._slice_left = SLICE_STEPS
                     self.baton.hand(me, chosen)
             elif not self._wake_who_could_take_a_lock():
                 self._let_time_pass()
@@ -353,7 +387,6 @@ class Crew:
             return False
         main = self.main
         main.state, main.current = IDLE, self.kernel.current
-        self._slice_left = SLICE_STEPS
         self.baton.hand(main, self._choose(main))
         main.state, self.kernel.current = RUNNING, main.current
         return True
@@ -379,7 +412,6 @@ class Crew:
             return
         self._stir_main()
         if self.pool.rivals:
-            self._slice_left = SLICE_STEPS
             self.baton.hand(driver, self._choose(driver))
 
     def end_iteration(self, main: Strand) -> None:
@@ -425,7 +457,6 @@ class Crew:
             self._stir_main()
             if self.pool.rivals and self.clock.ns < self.until_ns:
                 to = self._choose(me)
-                self._slice_left = SLICE_STEPS
         baton.leave(me, to)
 
     def _note_end(self, me: Strand) -> None:

@@ -205,13 +205,20 @@ class Backend:
 
     def is_called(self) -> bool:
         """Whether it was sent a signal that it will see when it goes on, of those that end a
-        statement or a session."""
+        statement or a session. It must have been at a standstill by then."""
+        return bool(int(self._status().get("ShdPnd", "0"), 16) & _CALLS)
+
+    def come_to_a_standstill(self) -> None:
+        """It was told to stop; wait until it has."""
+        while self._status().get("State", "T")[:1] not in ("T", "Z", "X"):
+            real.sleep(0)
+
+    def _status(self) -> dict[str, str]:
+        """What the kernel knows about it; nothing if it is gone."""
         with patches.outside(), contextlib.suppress(OSError):
-            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-                name, _, value = line.partition(":")
-                if name == "ShdPnd":
-                    return bool(int(value, 16) & _CALLS)
-        return False
+            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+            return {name: value.strip() for name, _, value in (x.partition(":") for x in lines)}
+        return {}
 
     def stop(self) -> None:
         """It goes no further, whatever locks it is given, until it is let go."""

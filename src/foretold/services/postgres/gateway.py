@@ -294,6 +294,8 @@ class Gateway:
         session.expected = Answer(backend, group, session)
         session.answer = []
         backend.is_clean = False
+        if any(map(calls_others, session.executes)):
+            self.waits.come_to_a_standstill()
         backend.send(group.data)
         self.go_on(session)
 

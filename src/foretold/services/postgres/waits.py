@@ -196,6 +196,11 @@ class Waits:
                 wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
                 self.gateway.later(wait_ns, self._tell, session, self.gateway.scrub(told))
 
+    def come_to_a_standstill(self) -> None:
+        """Whoever waits for a lock is to see signals when it goes on, and none before."""
+        for session in self.blocked:
+            _backend(session).come_to_a_standstill()
+
     def called(self) -> None:
         """Somebody may have ended other sessions, or cancelled their statements: who was meant
         finds that out now."""
