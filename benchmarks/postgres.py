@@ -5,10 +5,13 @@ Beside each stands the same work on stock asyncio, with a direct connection to t
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -137,7 +140,34 @@ def measure(rounds: int) -> dict[str, tuple[float, float | None]]:
     return figures
 
 
+BARS: dict[str, tuple[str, float]] = {
+    "postgres_statements": ("ratio", 0.6),
+    "postgres_shop_runs": ("ratio", 0.5),
+    "postgres_start_ms": ("below", 15.0),
+}
+SHOP_RUNS_MIN = 12.0
+
+
+def main() -> None:
+    """Measure all, show a table, write the file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("build/postgres.json"))
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    figures: dict[str, Any] = {}
+    for name, (mine, theirs) in measure(options.rounds).items():
+        how, bar = BARS[name]
+        ratio = None if theirs is None else round(mine / theirs, 3)
+        met = mine < bar if how == "below" else ratio is not None and ratio >= bar
+        if name == "postgres_shop_runs":
+            met = met and mine >= SHOP_RUNS_MIN
+        figures[name] = {"ours": round(mine, 1), "stock": theirs, "ratio": ratio, "bar": bar}
+        figures[name]["met"] = met
+        beside = "" if theirs is None else f"  stock {theirs:10.1f}  ratio {ratio}"
+        print(f"{name:24}{mine:10.1f}{beside}  bar {bar}{'' if met else '  MISSED'}")
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(figures, indent=2) + "\n")
+
+
 if __name__ == "__main__":
-    for name, (mine, theirs) in measure(3).items():
-        beside = "" if theirs is None else f"  stock {theirs:.1f}  ratio {mine / theirs:.2f}"
-        print(f"{name:24} {mine:10.1f}{beside}")
+    main()
