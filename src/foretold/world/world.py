@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import printable
-from foretold.errors import BackgroundFailure, UsageError
+from foretold.errors import BackgroundFailure, Deadlock, UsageError
 from foretold.kernel.clock import VirtualClock
 from foretold.kernel.computer import running
 from foretold.kernel.entropy_patches import random_was_used
@@ -302,7 +302,7 @@ class World:
             return
         self.failures.append(error)
         self.trace.note("failed", type(error).__name__)
-        if self.trace.detail:
+        if self.trace.detail and not isinstance(error, Deadlock):  # which is nobody's step
             self.acting_host.kernel.keep("failed", str(error).split("\n")[0], None)
 
     def note_background(self, context: dict[str, Any]) -> None:
