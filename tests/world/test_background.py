@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import foretold
-from tests.helpers import PLANS, run_of
+from tests.helpers import CALM_PLANS, run_of
 
 Mains = Callable[[], Any]
 KEPT: list[Any] = []
@@ -197,7 +197,7 @@ def names(mains: Any) -> list[str]:
 @pytest.mark.parametrize("main", RAISING, ids=names(RAISING))
 def test_a_lost_exception_fails_the_run(main: Mains) -> None:
     """The exception itself comes out, in every order, with a note that says where it was lost."""
-    for order, strategy in PLANS:
+    for order, strategy in CALM_PLANS:
         with pytest.raises(Lost) as caught:
             foretold.run(main, order=order, strategy=strategy)
         assert any("nobody caught this" in note for note in caught.value.__notes__)
@@ -206,7 +206,7 @@ def test_a_lost_exception_fails_the_run(main: Mains) -> None:
 @pytest.mark.parametrize("main", UNRAISED, ids=names(UNRAISED))
 def test_what_was_forgotten_fails_the_run(main: Mains) -> None:
     """Where there is no exception, there is one of ours that names the task or coroutine."""
-    for order, strategy in PLANS:
+    for order, strategy in CALM_PLANS:
         with pytest.raises(foretold.BackgroundFailure, match=UNRAISED[main]):
             foretold.run(main, order=order, strategy=strategy)
 
@@ -214,7 +214,7 @@ def test_what_was_forgotten_fails_the_run(main: Mains) -> None:
 @pytest.mark.parametrize("main", ALL, ids=names(ALL))
 def test_it_can_be_ignored(main: Mains) -> None:
     """`background_errors="ignore"` is for programs that live with it."""
-    for order, strategy in PLANS:
+    for order, strategy in CALM_PLANS:
         how: dict[str, Any] = {"order": order, "strategy": strategy}
         assert run_of(main, background_errors="ignore", **how).error is None
 
@@ -250,9 +250,9 @@ def test_what_is_started_late_may_end_at_once() -> None:
         KEPT.append(asyncio.create_task(starter()))
         await asyncio.sleep(0)
 
-    for order, strategy in PLANS:
+    for order, strategy in CALM_PLANS:
         assert run_of(main, order=order, strategy=strategy).error is None
-    assert log == ["done"] * len(PLANS)
+    assert log == ["done"] * len(CALM_PLANS)
 
 
 def test_a_note_is_added_once() -> None:
