@@ -16,8 +16,6 @@ SOAK_FACTOR = int(os.environ.get("FORETOLD_SOAK_FACTOR", "1"))
 STRATEGIES = ("fifo", "random", "pct", "delays", "pos", "surw")
 PLANS = (("asyncio", "fifo"), *(("any", strategy) for strategy in STRATEGIES))
 """Every way in which a run can be scheduled: (order, strategy)."""
-CALM_PLANS = (("asyncio", "fifo"), ("any", "fifo"), ("any", "random"), ("any", "delays"))
-"""Those under which a task that was just made has begun when its maker comes back, with seed 0."""
 
 
 def run_of(

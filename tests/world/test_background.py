@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import foretold
-from tests.helpers import CALM_PLANS, run_of
+from tests.helpers import PLANS, run_of
 
 Mains = Callable[[], Any]
 KEPT: list[Any] = []
@@ -95,7 +95,7 @@ async def fails_when_cancelled() -> None:
             raise Lost("while cancelled")
 
     KEPT.append(asyncio.create_task(fragile()))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)  # in every order it has begun by then
 
 
 async def generator_fails_when_closed() -> None:
@@ -148,7 +148,7 @@ async def destroyed_pending() -> None:
         await asyncio.get_running_loop().create_future()
 
     asyncio.create_task(forgotten())  # noqa: RUF006  # that is the mistake
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)  # in every order it has begun by then
     gc.collect()
     await asyncio.sleep(0)
 
@@ -166,7 +166,7 @@ async def started_too_late() -> None:
             KEPT.append(asyncio.create_task(forgotten()))
 
     KEPT.append(asyncio.create_task(starter()))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)  # in every order it has begun by then
 
 
 async def never_awaited() -> None:
@@ -197,7 +197,7 @@ def names(mains: Any) -> list[str]:
 @pytest.mark.parametrize("main", RAISING, ids=names(RAISING))
 def test_a_lost_exception_fails_the_run(main: Mains) -> None:
     """The exception itself comes out, in every order, with a note that says where it was lost."""
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         with pytest.raises(Lost) as caught:
             foretold.run(main, order=order, strategy=strategy)
         assert any("nobody caught this" in note for note in caught.value.__notes__)
@@ -206,7 +206,7 @@ def test_a_lost_exception_fails_the_run(main: Mains) -> None:
 @pytest.mark.parametrize("main", UNRAISED, ids=names(UNRAISED))
 def test_what_was_forgotten_fails_the_run(main: Mains) -> None:
     """Where there is no exception, there is one of ours that names the task or coroutine."""
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         with pytest.raises(foretold.BackgroundFailure, match=UNRAISED[main]):
             foretold.run(main, order=order, strategy=strategy)
 
@@ -214,7 +214,7 @@ def test_what_was_forgotten_fails_the_run(main: Mains) -> None:
 @pytest.mark.parametrize("main", ALL, ids=names(ALL))
 def test_it_can_be_ignored(main: Mains) -> None:
     """`background_errors="ignore"` is for programs that live with it."""
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         how: dict[str, Any] = {"order": order, "strategy": strategy}
         assert run_of(main, background_errors="ignore", **how).error is None
 
@@ -248,11 +248,11 @@ def test_what_is_started_late_may_end_at_once() -> None:
 
     async def main() -> None:
         KEPT.append(asyncio.create_task(starter()))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)  # in every order it has begun by then
 
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         assert run_of(main, order=order, strategy=strategy).error is None
-    assert log == ["done"] * len(CALM_PLANS)
+    assert log == ["done"] * len(PLANS)
 
 
 def test_a_note_is_added_once() -> None:

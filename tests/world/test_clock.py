@@ -13,7 +13,7 @@ import pytest
 
 import foretold
 from foretold.tape import ENDED, Hold, Schedule, Tape
-from tests.helpers import CALM_PLANS, run_of
+from tests.helpers import PLANS, run_of
 
 World = foretold.World
 Log = list[Any]
@@ -51,7 +51,7 @@ def test_advance_does_what_falls_due_in_order_of_time() -> None:
         return log
 
     expected = [(name, step, at) for name, at in (("early", 1), ("late", 2)) for step in range(3)]
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         done = run_of(main, 3, order=order, strategy=strategy, exact_time=True)
         assert done.value == [*expected, 3]
 
@@ -77,7 +77,7 @@ def test_advance_includes_its_last_instant() -> None:
         assert task.done()
         return log
 
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         for seed in range(10):
             done = run_of(main, seed, order=order, strategy=strategy, exact_time=True)
             assert sorted(map(str, done.value)) == sorted([*map(str, range(10)), "worked"])
@@ -114,7 +114,7 @@ def test_settle_waits_for_all_that_is_ready() -> None:
         assert all(task.done() for task in tasks)
         return log
 
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         for seed in range(10):
             value = foretold.run(main, seed=seed, order=order, strategy=strategy).value
             assert sorted(value) == [0, 1, 2, 3, 4]
@@ -162,7 +162,7 @@ def test_run_until_idle_ends_when_nothing_is_scheduled() -> None:
         assert task.done()
         return log, world.clock.monotonic() - 1_000
 
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         done = run_of(main, 1, order=order, strategy=strategy, exact_time=True)
         assert done.value == ([1, 3, 5, "chain"], 3600 * 7)
 
@@ -181,8 +181,11 @@ def test_run_until_idle_may_be_called_by_several() -> None:
         await asyncio.gather(watcher(1), watcher(2))
         return log
 
-    for order, strategy in CALM_PLANS:
-        assert foretold.run(main, order=order, strategy=strategy).value == ["work", 1, 2]
+    assert foretold.run(main, order="asyncio").value == ["work", 1, 2]
+    for order, strategy in PLANS:
+        work, *woken = foretold.run(main, order=order, strategy=strategy).value
+        assert work == "work"
+        assert sorted(woken) == [1, 2]  # in which order is the scheduler's choice
 
 
 def test_work_that_renews_itself_is_never_idle() -> None:
@@ -238,7 +241,7 @@ def test_equal_times_happen_in_the_order_of_scheduling() -> None:
         await world.clock.advance(1)
         return log
 
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         for seed in range(5):
             done = run_of(main, seed, order=order, strategy=strategy, exact_time=True)
             assert done.value == list(range(20))
@@ -343,7 +346,7 @@ def test_plain_tests_drive_the_world() -> None:
         world.drive_until_idle()
         return [*log, time.monotonic() - 1_000]
 
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         done = run_of(main, 2, order=order, strategy=strategy, exact_time=True)
         assert done.value == [("driven", 2.5), ("worked", 3), "much later", 103.5]
         assert done.virtual_s == 103.5
@@ -377,7 +380,7 @@ def test_a_loop_made_by_asyncio_run_has_the_same_clock() -> None:
         world.drive(1)
         return [*log, time.monotonic() - 1_000]
 
-    for order, strategy in CALM_PLANS:
+    for order, strategy in PLANS:
         done = run_of(main, order=order, strategy=strategy, exact_time=True)
         assert done.value == ["scheduled", 2, 3]
 
