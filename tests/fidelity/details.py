@@ -7,6 +7,7 @@ import io
 import os
 import socket
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from tests.fidelity.files_and_tls import CONTENT
@@ -420,6 +421,37 @@ async def sendfile_without_fallback() -> Any:
 async def _pause() -> None:
     """Until what was sent on a loopback has arrived, on both arms."""
     await asyncio.sleep(0.05)
+
+
+async def buffers_are_free_after_an_error() -> Any:
+    """Who catches the error of a send or a receive may change the buffer it was given: no view of
+    it is left behind (asyncio clears its write buffer there)."""
+    async with raw_pair() as (one, other):
+        other.close()
+        await asyncio.sleep(0.02)
+        seen: list[Any] = []
+
+        def attempt(what: str, call: Callable[[bytearray], Any]) -> None:
+            buffer = bytearray(b"some bytes")
+            try:
+                seen.append((what, call(buffer)))
+            except OSError as error:
+                buffer.clear()
+                seen.append((what, name_of(error), len(buffer)))
+
+        one.send(b"is answered by a reset")
+        await asyncio.sleep(0.02)
+        attempt("send", one.send)
+        attempt("send again", one.send)
+        attempt("sendall", one.sendall)
+        attempt("sendmsg", lambda buffer: one.sendmsg([buffer, buffer]))
+        fresh, _peer = socket.socketpair()
+        with fresh, _peer:
+            fresh.setblocking(False)
+            attempt("recv_into", fresh.recv_into)
+            attempt("recvfrom_into", fresh.recvfrom_into)
+            attempt("recvmsg_into", lambda buffer: fresh.recvmsg_into([buffer]))
+        return seen
 
 
 async def an_end_and_then_a_reset() -> Any:

@@ -95,7 +95,7 @@ async def fails_when_cancelled() -> None:
             raise Lost("while cancelled")
 
     KEPT.append(asyncio.create_task(fragile()))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)  # in every order it has begun by then
 
 
 async def generator_fails_when_closed() -> None:
@@ -148,7 +148,7 @@ async def destroyed_pending() -> None:
         await asyncio.get_running_loop().create_future()
 
     asyncio.create_task(forgotten())  # noqa: RUF006  # that is the mistake
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)  # in every order it has begun by then
     gc.collect()
     await asyncio.sleep(0)
 
@@ -166,7 +166,7 @@ async def started_too_late() -> None:
             KEPT.append(asyncio.create_task(forgotten()))
 
     KEPT.append(asyncio.create_task(starter()))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)  # in every order it has begun by then
 
 
 async def never_awaited() -> None:
@@ -248,7 +248,7 @@ def test_what_is_started_late_may_end_at_once() -> None:
 
     async def main() -> None:
         KEPT.append(asyncio.create_task(starter()))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)  # in every order it has begun by then
 
     for order, strategy in PLANS:
         assert run_of(main, order=order, strategy=strategy).error is None

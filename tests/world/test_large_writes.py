@@ -17,8 +17,7 @@ MB = 1_000_000
 
 
 def test_what_has_no_room_is_not_touched() -> None:
-    """The first bytes of many buffers: later buffers are not even looked at, and one buffer is
-    not copied."""
+    """The first bytes of many buffers: later buffers are not even looked at."""
 
     def buffers() -> Iterator[bytes]:
         yield b"abc"
@@ -29,10 +28,7 @@ def test_what_has_no_room_is_not_touched() -> None:
     assert first_bytes(buffers(), 5) == b"abcde"
     assert first_bytes([b"abc", bytearray(b"d")], 100) == b"abcd"
     assert first_bytes([], 100) == b""
-    large = bytes(MB)
-    view = first_bytes([large], 10)
-    assert isinstance(view, memoryview)
-    assert (view.obj is large, len(view)) == (True, 10)
+    assert first_bytes([bytes(MB)], 10) == bytes(10)
     with pytest.raises(TypeError):
         first_bytes([5], 100)
 

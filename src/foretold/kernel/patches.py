@@ -61,7 +61,6 @@ class Patches:
         self._bound: list[Swap] = []
         self._of_locks: list[BuiltinFunctionType] = []
         self._drivers: tuple[str, ...] = ()
-        imports.on_import = self._adopt_imported
 
     # --- installed ---------------------------------------------------------------------------
 
@@ -197,6 +196,7 @@ class Patches:
         file_patches.begin_run(computer)
         environment_patches.begin_run()
         sqlite.begin_run()
+        imports.on_import = self._adopt_imported
         self._computer = running[get_ident()] = computer
 
     def deactivate(self) -> None:
@@ -204,6 +204,7 @@ class Patches:
         if self._computer is not None:
             self._computer = None
             running.clear()
+            imports.on_import = None
             sqlite.end_run()
             environment_patches.end_run()
             file_patches.end_run()

@@ -205,10 +205,17 @@ class TimedLoop(asyncio.BaseEventLoop):
             )
 
     def _deadlock(self) -> NoReturn:
+        error: BaseException
         if self.kernel.crew is not None:
-            raise self.kernel.crew.deadlock()
-        if self.kernel.outside is not None:
-            raise self.kernel.outside.deadlock(self)
-        error = deadlock_of(self.kernel.host, asyncio.all_tasks(self))
-        self.kernel.on_deadlock(error)
+            error = self.kernel.crew.deadlock()
+        elif self.kernel.outside is not None:
+            error = self.kernel.outside.deadlock(self)
+        else:
+            error = deadlock_of(self.kernel.host, asyncio.all_tasks(self))
+        if self.is_nested():
+            self.kernel.on_deadlock(error)  # the program may catch it
         raise error
+
+    def is_nested(self) -> bool:
+        """Whether it is the program that runs this loop, by `asyncio.run`."""
+        return False

@@ -80,6 +80,10 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         self.selector = WorldSelector(host.descriptors)
         super().__init__(host.kernel, selector=self.selector)
 
+    def is_nested(self) -> bool:
+        """Whether it is the program that runs this loop, by `asyncio.run`."""
+        return self is not self.host.loop
+
     # A simulated loop is woken by what happens in its world, not by writing to itself.
 
     def _make_self_pipe(self) -> None:

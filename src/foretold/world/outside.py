@@ -176,7 +176,9 @@ class Outside:
                 host.kernel.jump_to(end_ns)
                 raise TimeoutError("timed out")
             if next_ns == NEVER or (other is None and timeout_s is None and self._is_over(next_ns)):
-                raise self.deadlock(host.loop)
+                error = self.deadlock(host.loop)
+                self.fail(error)
+                raise error
             if next_ns > look_ns and timeout_s is None:
                 stillness = stillness or Stillness(self.driver, self.others, self.wire)
                 look_ns = stillness.look(next_ns)
@@ -227,9 +229,7 @@ class Outside:
         """Nothing will ever happen: list who waits, on all hosts."""
         name = "the world" if self.others else self.driver.name
         lines = [*lines_about(self.crews()), *self.in_services()]
-        error = deadlock_of(name, self.tasks(), lines)
-        self.fail(error)
-        return error
+        return deadlock_of(name, self.tasks(), lines)
 
     def fail(self, error: BaseException) -> None:
         """The run has failed, also if the program catches what is raised: in production it would

@@ -377,7 +377,9 @@ class Crew:
         if self.elsewhere.happen_before(self.kernel, deadline_ns):
             return
         if deadline_ns >= NEVER_NS:
-            self.baton.fail(self.baton.driver, self.deadlock())
+            error = self.deadlock()
+            self.elsewhere.fail(error)  # the program may catch it
+            self.baton.fail(self.baton.driver, error)
         self.kernel.jump_to(deadline_ns)
 
     def run_while_idle(self) -> bool:
@@ -438,9 +440,7 @@ class Crew:
         crews = self.elsewhere.crews()
         host = self.kernel.host if len(crews) == 1 else "the world"
         lines = [*lines_about(crews), *self.elsewhere.in_services()]
-        error = deadlock_of(host, self.elsewhere.tasks(), lines)
-        self.elsewhere.fail(error)
-        return error
+        return deadlock_of(host, self.elsewhere.tasks(), lines)
 
     # --- the end ---------------------------------------------------------------------------------
 

@@ -20,10 +20,8 @@ from foretold.errors import UsageError
 from foretold.services.postgres import protocol
 from foretold.services.postgres.protocol import (
     COMMAND_COMPLETE,
-    DATA_ROW,
     ERROR,
     READY,
-    ROW_DESCRIPTION,
     Group,
     Opening,
     fields_of,
@@ -31,7 +29,7 @@ from foretold.services.postgres.protocol import (
     tag_of,
 )
 from foretold.services.postgres.session import DUE, Session
-from foretold.services.postgres.values import Rows, columns_of, rows_of, texts_of
+from foretold.services.postgres.values import Rows, found_in
 from foretold.world.hosttask import wake
 
 if TYPE_CHECKING:
@@ -56,20 +54,14 @@ class Step:
 
     def answered(self, messages: list[bytes]) -> None:
         """Enter the server's answer."""
-        columns: list[tuple[str, int]] = []
-        found: list[list[str | None]] = []
         for message in messages:
             kind = message[:1]
-            if kind == ROW_DESCRIPTION:
-                columns, found = columns_of(message), []
-            elif kind == DATA_ROW:
-                found.append(texts_of(message))
-            elif kind == COMMAND_COMPLETE:
+            if kind == COMMAND_COMPLETE:
                 self.tag = tag_of(message)
             elif kind == ERROR:
                 fields = fields_of(message)
                 self.code, self.message = fields.get("C"), fields.get("M")
-        self.rows = rows_of(columns, found)
+        self.rows = found_in(messages)
         self.done = True
 
 

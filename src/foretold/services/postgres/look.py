@@ -19,19 +19,17 @@ from foretold.services.postgres.protocol import (
     BIND,
     COPY_FAIL,
     COPY_IN,
-    DATA_ROW,
     DESCRIBE,
     ERROR,
     EXECUTE,
     PARSE,
     READY,
-    ROW_DESCRIPTION,
     SYNC,
     fields_of,
     message,
     text,
 )
-from foretold.services.postgres.values import Rows, columns_of, rows_of, texts_of
+from foretold.services.postgres.values import Rows, found_in
 
 if TYPE_CHECKING:
     from foretold.services.postgres.backend import Backend
@@ -120,15 +118,8 @@ def _ask(backend: Backend, data: bytes, sql: str) -> list[bytes]:
 
 
 def _rows(messages: list[bytes]) -> Rows:
-    columns: list[tuple[str, int]] = []
-    found: list[list[str | None]] = []
     for each in messages:
-        kind = each[:1]
-        if kind == ROW_DESCRIPTION:
-            columns = columns_of(each)
-        elif kind == DATA_ROW:
-            found.append(texts_of(each))
-        elif kind == ERROR:
+        if each[:1] == ERROR:
             fields = fields_of(each)
             raise PostgresError(fields.get("M", ""), fields.get("C", ""), fields.get("D", ""))
-    return rows_of(columns, found)
+    return found_in(messages)

@@ -69,6 +69,7 @@ static int notices = -1; /* the pipe to the simulator */
 static volatile int settled;      /* timer_us is right, until this process has done anything else */
 static volatile int is_short;     /* timer_us was set for deadlock_timeout */
 static volatile int real_timer;   /* a real timer may run, from before this process was virtual */
+static volatile int set_again;    /* the signal's handler wants another signal */
 static volatile int64_t floor_us; /* our clock shows at least that, while a handler runs */
 
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
@@ -227,6 +228,7 @@ int setitimer(__itimer_which_t which, const struct itimerval *restrict new,
     mine->timer_us = after_us ? now_us() + after_us : 0;
     is_short = after_us == SHORT_US;
     settled = 0;
+    set_again = 1;
     return 0;
 }
 
@@ -239,9 +241,10 @@ static int settle_timer(int endless) {
     if (settled || (!real_timer && !mine->timer_us)) return 0;
     if (real_timer) real_setitimer(ITIMER_REAL, &none, NULL);
     if (endless && is_short) floor_us = mine->timer_us;
-    mine->timer_us = 0;
-    real_timer = is_short = 0;
+    real_timer = is_short = set_again = 0;
     raise(SIGALRM);
+    /* Not before: who asks meanwhile must not take "not yet known" for "never". */
+    if (!set_again) mine->timer_us = 0;
     floor_us = 0;
     settled = 1;
     return 1;

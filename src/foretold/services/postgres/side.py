@@ -25,7 +25,6 @@ _size: Final = struct.Struct("!I")
 _header: Final = struct.Struct("!cI")
 _ERROR, _ROW, _READY, _COMPLETE, _KEY = b"E"[0], b"D"[0], b"Z"[0], b"C"[0], b"K"[0]
 _COPY_IN, _COPY_DATA, _AUTHENTICATION = b"G"[0], b"d"[0], b"R"[0]
-_DESCRIPTION: Final = b"T"[0]
 
 
 class SideConnection:
@@ -39,8 +38,6 @@ class SideConnection:
         """The process that serves this connection."""
         self.tag = ""
         """The command tag of the last statement, such as "INSERT 0 1"."""
-        self.columns: list[tuple[str, int]] = []
-        """Name and type of each column that the last query had."""
         self._buffer = bytearray()
         with patches.outside():
             self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -119,7 +116,7 @@ class SideConnection:
         self._send(
             _header.pack(b"P", len(text) + 7) + b"\0" + text + b"\0\0"
             + _header.pack(b"B", len(bind) + 4) + bind
-            + b"D\0\0\0\6P\0" + b"E\0\0\0\x09\0\0\0\0\0" + b"S\0\0\0\4"
+            + b"E\0\0\0\x09\0\0\0\0\0" + b"S\0\0\0\4"
         )  # fmt: skip
         return self.finish()
 
@@ -156,8 +153,6 @@ class SideConnection:
         for kind, content in self._messages():
             if kind == _ROW:
                 rows.append(_row(content))
-            elif kind == _DESCRIPTION:
-                self.columns = _columns(content)
             elif kind == _COMPLETE:
                 self.tag = content[:-1].decode()
             elif kind == _ERROR:
@@ -213,16 +208,6 @@ def _parameter(value: object) -> bytes:
         return b"\xff\xff\xff\xff"
     text = str(value).encode()
     return _int32.pack(len(text)) + text
-
-
-def _columns(content: bytes) -> list[tuple[str, int]]:
-    found, place = [], 2
-    for _ in range(_int16.unpack_from(content)[0]):
-        end = content.index(0, place)
-        (kind,) = _size.unpack_from(content, end + 7)
-        found.append((content[place:end].decode(), kind))
-        place = end + 19
-    return found
 
 
 def _row(content: bytes) -> Row:

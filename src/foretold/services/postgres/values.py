@@ -6,8 +6,10 @@ import datetime
 import decimal
 import json
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final
+
+from foretold.services.postgres.protocol import DATA_ROW, ROW_DESCRIPTION
 
 _UTC: Final = datetime.UTC
 
@@ -99,6 +101,18 @@ def rows_of(columns: Sequence[tuple[str, int]], found: Sequence[Sequence[str | N
         made(None if v is None else read(v) for v, read in zip(row, readers, strict=True))
         for row in found
     )
+
+
+def found_in(messages: Iterable[bytes]) -> Rows:
+    """The rows of an answer; of its last statement, if there are several."""
+    columns: list[tuple[str, int]] = []
+    found: list[list[str | None]] = []
+    for message in messages:
+        if message[:1] == ROW_DESCRIPTION:
+            columns, found = columns_of(message), []
+        elif message[:1] == DATA_ROW:
+            found.append(texts_of(message))
+    return rows_of(columns, found)
 
 
 def columns_of(description: bytes) -> list[tuple[str, int]]:

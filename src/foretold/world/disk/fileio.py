@@ -123,9 +123,9 @@ class DiskFile(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         self._check(reads=True)
         self._opened()
-        view = memoryview(buffer).cast("B")
-        data = self._calls.read(self._fd, len(view))
-        view[: len(data)] = data
+        # No view outlives its line: an error would keep it, and forbid a change of the buffer.
+        data = self._calls.read(self._fd, memoryview(buffer).nbytes)
+        memoryview(buffer).cast("B")[: len(data)] = data
         return len(data)
 
     def read(self, size: int | None = -1) -> bytes:

@@ -30,7 +30,12 @@ def take(chunks: deque[bytes | memoryview], size: int) -> bytes:
     return b"".join(parts)
 
 
-def first_bytes(buffers: Iterable[Any], size: int) -> bytes | memoryview:
+# An error keeps the frames it went through. A view in one of them would forbid its catcher to
+# change the buffer (asyncio clears its own then), so no view outlives the line that needs it, as
+# none of a C function does.
+
+
+def first_bytes(buffers: Iterable[Any], size: int) -> bytes:
     """The first bytes of several buffers, at most `size`. The rest is not touched: asyncio offers
     all that is left of a large write, again and again."""
     parts: list[memoryview] = []
@@ -40,20 +45,23 @@ def first_bytes(buffers: Iterable[Any], size: int) -> bytes | memoryview:
         size -= len(view)
         if not size:
             break
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return b"".join(parts)
 
 
-def spread(data: bytes, views: Iterable[memoryview]) -> None:
+def spread(data: bytes, buffers: Iterable[Any]) -> None:
     """Fill several buffers, one after the other."""
     left = memoryview(data)
-    for view in views:
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B")
         part, left = left[: len(view)], left[len(view) :]
         view[: len(part)] = part
 
 
-def check_fits(view: memoryview, nbytes: int) -> None:
-    """As `recv_into` complains."""
+def size_to_fill(buffer: Any, nbytes: int = 0) -> int:
+    """How much `recv_into` may receive; it complains as the real one does."""
+    size = memoryview(buffer).nbytes
     if nbytes < 0:
         raise ValueError("negative buffersize in recv_into")
-    if nbytes > len(view):
+    if nbytes > size:
         raise ValueError("buffer too small for requested bytes")
+    return nbytes or size

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from foretold.world.net.addresses import check_kind, resolve, unmapped
-from foretold.world.net.chunks import check_fits, first_bytes, spread
+from foretold.world.net.chunks import first_bytes, size_to_fill, spread
 from foretold.world.net.options import get_option, inherit, set_option, take_error
 from foretold.world.net.socketfile import SocketFile
 from foretold.world.net.stack import ANY, Bound
@@ -397,10 +397,8 @@ class WorldSocket(socket.socket):
         return attempt() if flags & socket.MSG_DONTWAIT else self._patiently(ready, attempt)
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
-        view = memoryview(buffer).cast("B")
-        check_fits(view, nbytes)
-        data = self.recv(nbytes or len(view), flags)
-        view[: len(data)] = data
+        data = self.recv(size_to_fill(buffer, nbytes), flags)
+        spread(data, [buffer])
         return len(data)
 
     def recvfrom(self, bufsize: int, flags: int = 0) -> tuple[bytes, Any]:
@@ -415,22 +413,25 @@ class WorldSocket(socket.socket):
         return self.recv(bufsize, flags), None
 
     def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
-        view = memoryview(buffer).cast("B")
-        check_fits(view, nbytes)
-        data, source = self.recvfrom(nbytes or len(view), flags)
-        view[: len(data)] = data
+        data, source = self.recvfrom(size_to_fill(buffer, nbytes), flags)
+        spread(data, [buffer])
         return len(data), source
 
     def send(self, data: Any, flags: int = 0) -> int:
         end = self._end
         if type(end) is TcpEnd and self._timeout == 0.0 and not flags:
             self._check_open()  # the common case, without ceremony
-            return end.send(data if type(data) is bytes else memoryview(data).cast("B"))
+            if type(data) is bytes or type(data) is bytearray:
+                return end.send(data)
         self._check_open()
         if isinstance(end, UdpEnd):
             return self._send_datagram(end, bytes(data), None, flags)
-        if not isinstance(data, bytes | bytearray):
-            data = memoryview(data).cast("B")
+        if isinstance(data, bytes | bytearray):
+            return self._send_bytes(end, data, flags)
+        with memoryview(data) as whole, whole.cast("B") as view:
+            return self._send_bytes(end, view, flags)
+
+    def _send_bytes(self, end: TcpEnd, data: bytes | bytearray | memoryview, flags: int) -> int:
         if flags & (socket.MSG_DONTWAIT | socket.MSG_OOB):
             return self._send_with(end, data, flags)
         return self._patiently(end.writable, lambda: end.send(data))
@@ -448,10 +449,12 @@ class WorldSocket(socket.socket):
         return end.send(data, end.remote if address is None else address)
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        view = memoryview(data).cast("B")
-        self._check_open()
-        while view:
-            view = view[self.send(view, flags) :]
+        with memoryview(data) as whole, whole.cast("B") as view:
+            self._check_open()
+            sent = 0
+            while sent < len(view):
+                with view[sent:] as rest:
+                    sent += self.send(rest, flags)
 
     def sendto(self, data: Any, *rest: Any) -> int:
         self._check_open()
@@ -492,9 +495,9 @@ class WorldSocket(socket.socket):
     def recvmsg_into(
         self, buffers: Any, ancbufsize: int = 0, flags: int = 0
     ) -> tuple[int, list[Any], int, Any]:
-        views = [memoryview(buffer).cast("B") for buffer in buffers]
-        data, source = self.recvfrom(sum(map(len, views)), flags)
-        spread(data, views)
+        buffers = list(buffers)
+        data, source = self.recvfrom(sum(map(size_to_fill, buffers)), flags)
+        spread(data, buffers)
         return len(data), [], self._message_flags(), source
 
     def _message_flags(self) -> int:
