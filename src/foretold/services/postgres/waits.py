@@ -47,9 +47,14 @@ class Waits:
 
     def is_blocked(self, session: Session) -> bool:
         """Whether the server says that a session waits for a lock; asked if it says nothing."""
+        return self.is_stuck(_pid(session))
+
+    def is_stuck(self, pid: int) -> bool:
+        """The same of any process of the server. That it has been silent for some real time says
+        nothing: the machine may have been busy with others."""
         rows = self.gateway.look(
             "select 1 from pg_stat_activity where "
-            f"pid = {_pid(session)} and (wait_event_type = 'BufferPin' or {_BLOCKED})"
+            f"pid = {pid} and (wait_event_type = 'BufferPin' or {_BLOCKED})"
         )
         return bool(rows)
 
