@@ -98,8 +98,12 @@ def explore_command(
     shown = Shown(target, options.pop("as_json"), options.pop("junit"), options.pop("github"))
     if is_node_id(target):
         refuse_for_tests({**options, "time": time_s})
-        code = child.explore(target, runs=runs, seed=seed, as_json=shown.as_json, junit=shown.junit)
-        sys.exit(code)
+        how: dict[str, Any] = {
+            "as_json": shown.as_json,
+            "junit": shown.junit,
+            "github": shown.annotates,
+        }
+        sys.exit(child.explore(target, runs=runs, seed=seed, **how))
     if runs is None:
         to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
         runs = RUNS_WITHIN_TIME if to_the_end else RUNS_DEFAULT
@@ -136,6 +140,10 @@ class Shown:
     junit: str | None
     github: bool
 
+    @property
+    def annotates(self) -> bool:
+        return self.github or in_github_actions()
+
     def show(self, outcome: Outcome, runs: int) -> int:
         """Show it in all the ways that were asked for. Returns the exit code."""
         target = self.target
@@ -147,7 +155,7 @@ class Shown:
             click.echo(outcome_json(outcome, target=target, exit_code=code))
         elif not outcome.interrupted:
             click.echo(campaign_text(outcome, runs=runs, target=target))
-        if self.github or in_github_actions():
+        if self.annotates:
             for line in github_annotations(outcome, target):
                 click.echo(line, err=self.as_json)
         return code

@@ -41,7 +41,7 @@ def _failures_text(outcome: Outcome, runs: int, target: str) -> str:
     """Each kind of failure in full, and last all of them as a list."""
     parts = []
     for failure in outcome.failures:
-        command = f"foretold replay {replay_arguments(failure, target)}"
+        command = replay_command(failure, target)
         note = failure_note(failure, runs=runs, command=command)
         parts += [f"{exception_text(failure.exception)}\n\n{note}", "-" * 72]
     return "\n".join([*parts, *group_lines(outcome, target)])
@@ -51,11 +51,18 @@ def group_lines(outcome: Outcome, target: str) -> list[str]:
     """The failures of a campaign, one line each."""
     kinds = count(len(outcome.failures), "kind")
     lines = [f"{kinds} of failure in {count(outcome.runs, 'run')} of {target}:"]
-    return lines + [f"  {group_text(failure, target)}" for failure in outcome.failures]
+    for failure in outcome.failures:
+        lines.append(f"  {group_text(failure, replay_command(failure, target))}")
+    return lines
 
 
-def group_text(failure: Failure, target: str) -> str:
-    """One kind of failure on one line."""
+def replay_command(failure: Failure, target: str) -> str:
+    """The line that replays a failure."""
+    return f"foretold replay {replay_arguments(failure, target)}"
+
+
+def group_text(failure: Failure, command: str) -> str:
+    """One kind of failure on one line, and how to replay it."""
     said = str(failure.exception).split("\n")[0]
     place = place_text(failure.exception)
     where = f" at {place}" if place else ""
@@ -63,7 +70,7 @@ def group_text(failure: Failure, target: str) -> str:
         f"{type(failure.exception).__name__}: {said}" if said else type(failure.exception).__name__
     )
     times = f"{count(failure.times, 'run')}, the first was run {failure.run:,}"
-    return f"{what}{where} ({times}): foretold replay {replay_arguments(failure, target)}"
+    return f"{what}{where} ({times}): {command}"
 
 
 def coverage_lines(coverage: Coverage) -> list[str]:
