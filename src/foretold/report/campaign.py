@@ -77,7 +77,7 @@ def coverage_lines(coverage: Coverage) -> list[str]:
     """How much was reached, how that grew, and how much is unseen; nothing if nobody counted."""
     if not coverage.reached:
         return []
-    lines = [f"  reached {coverage.reached:,} different hand-overs, states, faults and points"]
+    lines = [f"  reached {coverage.reached:,} different {coverage.kinds}"]
     if len(coverage.growth) > 1:
         lines[0] += f"; new in each further {PER_RUNS:,} runs: {growth_text(coverage.growth)}"
     expected = coverage.per_run * PER_RUNS

@@ -21,6 +21,7 @@ from foretold.search.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
 from foretold.search.executors import executor_named
 from foretold.search.exhaustive import Enumeration, check_delays
 from foretold.search.failure import Failure, Outcome
+from foretold.search.feedback import Feedback, check_feedback
 from foretold.search.isolation import Brief, runner_for
 from foretold.search.planner import SeedPlanner
 from foretold.search.portfolio import EXHAUSTIVE
@@ -73,7 +74,7 @@ def explore(
     shrink: bool = True,
     confirm: bool = True,
     keep_going: bool = False,
-    feedback: bool = True,
+    feedback: Feedback = True,
     time_s: float | None = None,
     save_to: str | Path | None = None,
     corpus: str | Path | None = None,
@@ -109,6 +110,7 @@ def explore(
     if time_s is not None:
         check_number("time_s", time_s, above=0, finite=False)
     check_whole("workers", workers, at_least=1, example=4)
+    feedback = check_feedback(feedback)
     delays = check_delays(delays, strategy, order, isolation)
     several = workers > 1 or executor is not None
     if exhaustive and several:
@@ -191,7 +193,7 @@ class Search:
         settings: Settings,
         isolation: str | None = None,
         *,
-        feedback: bool = False,
+        feedback: Feedback = False,
         keeps_going: bool = False,
         stored: Mapping[str, Tape] | None = None,
     ) -> None:
