@@ -97,9 +97,9 @@ def explore(
     `feedback="branches"` what runs reach includes the branches they take in your own code
     ("branches: shop, redis": in these modules). For bugs behind conditions on drawn values: three
     nested ones, with values of sixteen each, were found in 14 of 20 searches of 1,000 runs instead
-    of 3 (it also changes tapes twice as often). It adds 5 to 10 per cent, and 0.2 µs each time for a branch of which one way was never
-    taken: a hot loop with such a branch takes 3 times as long. On Python 3.11 all takes 2 to 3
-    times as long, and such a loop 17 times.
+    of 3 (it also changes tapes twice as often). It adds 5 to 10 per cent, and 0.2 µs each time for
+    a branch of which one way was never taken: a hot loop with such a branch takes 3 times as long.
+    On Python 3.11 all takes 2 to 3 times as long, and such a loop 17 times.
 
     `order=None` uses both orders. There are 100 `runs`, if nothing else is said.
     `strategy="exhaustive"` runs each schedule with at most `delays` delays (2) instead, to the end
