@@ -252,7 +252,9 @@ class Waits:
             _backend(session).cancel()
             self._go_on(session)
         elif session.doing == doing.DUE and session.queue and session.backend is not None:
-            gateway.injection.fail_now(session, *CANCELLED)
+            # A COPY whose client sends on, or has ended it, is over before the request is seen.
+            if not session.is_in_copy:
+                gateway.injection.fail_now(session, *CANCELLED)
 
 
 def _backend(session: Session) -> Backend:
