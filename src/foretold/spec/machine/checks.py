@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from foretold.spec.machine import sql
 from foretold.spec.machine.invariants import END, LIVENESS, QUIET, STEP, Invariant
 from foretold.spec.machine.printing import call_text
 
@@ -35,7 +36,9 @@ class Checks:
             course.tally.invariant(each.name, checked=False)
 
     def begin(self) -> None:
-        """The machine is set up."""
+        """The machine is set up: databases are watched from here on."""
+        if self._course.blueprint.has_sql:
+            sql.watch(self._course)
 
     # --- when ------------------------------------------------------------------------------------
 

@@ -158,6 +158,11 @@ class Course:
         for name in (*rules, *(rule.name for rule in self.blueprint.initializers)):
             self.tally.rule(name)
 
+    @property
+    def busy(self) -> list[Call]:
+        """The calls that are under way."""
+        return [call for call in self._busy.values() if call.began]
+
     # --- from the beginning to the end -----------------------------------------------------------
 
     async def run(self) -> None:
