@@ -23,6 +23,7 @@ from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
 from foretold.spec.tally import tally_of
 from foretold.trace import encode
+from foretold.world.world import CALL
 
 if TYPE_CHECKING:
     from foretold.spec.machine.bundles import Kept, Shelves
@@ -351,6 +352,7 @@ class Course:
     async def _perform(self, call: Call) -> None:
         trace, clock = self.world.trace, self.world.home.kernel.clock
         call.began, call.began_ns = self._moment(), clock.ns
+        CALL.set(str(call.number))
         trace.note("rule", call.actor.name, call.name, _noted(call.arguments))
         for companion in self.companions:
             companion.began(call)
