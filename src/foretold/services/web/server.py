@@ -1,0 +1,185 @@
+"""`web = await world.web(app)`: an ASGI application on a host of its own, and clients for it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from foretold.arguments import check_word
+from foretold.errors import UsageError
+from foretold.services.web.process import Process
+
+try:
+    import httpx
+
+    from foretold.services.web.transport import AsgiTransport
+except ImportError as missing:  # pragma: no cover  # the tests have it
+    raise UsageError(
+        f"world.web needs httpx, for its clients: pip install httpx ({missing})"
+    ) from None
+
+if TYPE_CHECKING:
+    from foretold.world.host import Host
+    from foretold.world.hosttask import HostTask
+    from foretold.world.world import World
+
+WAYS = ("asgi", "uvicorn")
+ACTORS_NET = "10.99"
+"""The addresses of actors: hosts are counted from the other end of 10.0.0.0/8."""
+
+
+class Web:
+    """An application of the world, as a test holds it."""
+
+    def __init__(
+        self, world: World, app: Any, host: Host, port: int, through: str, root_path: str
+    ) -> None:
+        self.world = world
+        self.app = app
+        self.host = host
+        self.port = port
+        self.through = through
+        self.root_path = root_path
+        self.url = f"http://{host.name}:{port}"
+        self.requests = 0
+        """How many requests its clients have sent."""
+        self.process: Process | None = None
+        """The process that served last, through ASGI."""
+
+    def __repr__(self) -> str:
+        return f"<web at {self.url} through {self.through}>"
+
+    def find_app(self) -> Any:
+        """The application, as this process of the host has it."""
+        return self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
+
+    def listening(self) -> Process | None:
+        """The process that takes connections now, if there is one."""
+        process = self.process
+        return process if process is not None and process.is_open and process.host.loops else None
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def client(self, actor: Any = None, **options: Any) -> httpx.AsyncClient:
+        """A client with an address, cookies and headers of its own: for an actor of a machine, or
+        for whoever has that name. `options` are those of `httpx.AsyncClient`."""
+        name = _name_of(actor)
+        if "transport" in options:
+            raise UsageError("web.client(transport=…): the transport is what world.web is about")
+        ip = "" if name is None else address_of(self.world, name)
+        elsewhere = lambda: httpx.AsyncHTTPTransport(  # noqa: E731  # it is passed on
+            verify=options.get("verify", False), local_address=ip or None
+        )
+        transport = AsgiTransport(self, name or "client", ip, elsewhere)
+        settings = {"base_url": self.url, "trust_env": False, **options}
+        return httpx.AsyncClient(transport=transport, **settings)
+
+
+def _name_of(actor: Any) -> str | None:
+    name = getattr(actor, "name", actor)
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise UsageError(
+        f"web.client(…) takes an actor or a name, such as web.client('alice'); got {actor!r}"
+    )
+
+
+def address_of(world: World, name: str) -> str:
+    """The address of somebody who acts from the test's own host."""
+    known: dict[str, str] = world.shared.setdefault("addresses of actors", {})
+    found = known.get(name)
+    if found is None:
+        number = len(known) + 1
+        found = known[name] = f"{ACTORS_NET}.{number >> 8 & 255}.{number & 255}"
+        stack = world.home.stack
+        stack.aliases.add(found)
+        world.network.by_ip[found] = stack
+    return found
+
+
+# --- beginning -----------------------------------------------------------------------------------
+
+
+async def begin(
+    world: World,
+    app: Any,
+    *,
+    through: str = "asgi",
+    host: str = "web",
+    port: int = 8000,
+    root_path: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> Web:
+    """What `world.web` does: the application is up when it returns."""
+    check_word("through", through, WAYS)
+    _check_app(app)
+    _check_port(port)
+    there = world.host(host, environment=environment)
+    if there is world.home or there.appliance is not None:
+        raise UsageError(
+            f"world.web(host={host!r}): that host is in use. Each server has one of its own:\n"
+            '  right: await world.web(app, host="api")'
+        )
+    if there.stack.is_listening(port):
+        raise UsageError(
+            f"world.web(port={port}): somebody listens on that port of {host} already.\n"
+            f"  right: await world.web(app, port={port % 65_535 + 1}), or another host="
+        )
+    web = Web(world, app, there, port, through, root_path)
+    if through == "uvicorn":
+        started = there.serve(app, port, root_path=root_path)
+    else:
+        started = there.start(lambda: Process(web).live())
+    await _until_up(web, started)
+    world.services.setdefault("web", []).append(web)
+    world.comes_into_use("web")
+    return web
+
+
+async def _until_up(web: Web, started: HostTask) -> None:
+    up = asyncio.ensure_future(web.host.listening(web.port))
+    ended = asyncio.ensure_future(started.ended())
+    try:
+        await asyncio.wait([up, ended], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        up.cancel()
+        ended.cancel()
+    if started.done():
+        await started
+        raise UsageError(f"world.web: the server at {web.host.name} ended before it listened")
+
+
+def _check_port(port: object) -> None:
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65_535:
+        raise UsageError(f"world.web(port=…): a whole number from 1 to 65535; got {port!r}")
+
+
+def _check_app(app: Any) -> None:
+    """Something that can be called with scope, receive and send."""
+    if isinstance(app, str):
+        return
+    what = (
+        f'world.web needs an ASGI application, such as FastAPI() or "myapp.main:app"; got {app!r}'
+    )
+    if inspect.isclass(app) or not callable(app):
+        raise UsageError(f"{what}.")
+    if _takes(app, 3):
+        return
+    if _takes(app, 2):
+        raise UsageError(
+            f"{what}, which takes environ and start_response: a WSGI application.\n"
+            "  right: from a2wsgi import WSGIMiddleware; await world.web(WSGIMiddleware(app))"
+        )
+    raise UsageError(f"{what}, which does not take scope, receive and send.")
+
+
+def _takes(app: Any, number: int) -> bool:
+    try:
+        inspect.signature(app).bind(*range(number))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that does not say what it wants
+        return True
+    return True
