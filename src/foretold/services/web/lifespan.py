@@ -71,7 +71,8 @@ class Lifespan:
     async def _send(self, message: dict[str, Any]) -> None:
         stage, _, how = message["type"].removeprefix("lifespan.").partition(".")
         event = {"startup": self._started, "shutdown": self._stopped}.get(stage)
-        assert event is not None and how in ("complete", "failed"), message["type"]
+        assert event is not None, message["type"]
+        assert how in ("complete", "failed"), message["type"]
         in_order = (stage == "shutdown") == self._started.is_set() and not self._stopped.is_set()
         assert in_order, WRONG_ORDER
         if how == "failed":
