@@ -331,6 +331,8 @@ class Search:
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
             _add_points(outcome, done)
+        if done.tally is not None:
+            outcome.tally.add(done.tally)
         outcome.notes = outcome.notes or done.notes[:NOTES_MAX]
         self._tell_progress(outcome.runs, "searching")
 

@@ -40,6 +40,7 @@ from foretold.world.ending import (
 from foretold.world.faults import FaultSet, faults_text
 from foretold.world.hostloop import HostLoop
 from foretold.world.settings import Settings
+from foretold.world.tally import Tally
 from foretold.world.world import World, enter, leave, world_or_none
 
 Main = Callable[..., Any]
@@ -74,6 +75,8 @@ class Run:
     """What the run reached, if that was asked for (`kernel/reach.py`)."""
     profile: Profile | None = None
     """How long the run was and who did how much, if the search wanted to know."""
+    tally: Tally = field(default_factory=Tally)
+    """How often each rule, invariant and fault came to something."""
 
     @property
     def digest(self) -> str:
@@ -228,6 +231,7 @@ def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
             threads_left=tuple(world.threads_left),
             notes=_notes_about(world),
             profile=world.profile() if learning else None,
+            tally=world.tally,
         )
 
 
