@@ -56,8 +56,8 @@ class Cycle:
         self.arrives(body, more)
         scope = self.scope
         name = f"{scope['method']} {scope['path']}"
-        coro = process.around(self, self.run(process.app))
-        task = process.host.loop.create_task(coro, name=name, context=process.context.copy())
+        loop, context = process.host.loop, process.context.copy()
+        task = loop.create_task(self.run(process.app), name=name, context=context)
         process.tasks.add(task)
         task.add_done_callback(process.done)
 

@@ -40,7 +40,7 @@ class Process:
     async def live(self) -> None:
         """The main of the host: start, serve, and end when it is told to."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
-        self.app = self.web.find_app()
+        self.app = self.web.open_door()
         lifespan = await self._start()
         self._base = {
             "type": "http",
@@ -99,10 +99,6 @@ class Process:
     def scope(self, head: dict[str, Any]) -> dict[str, Any]:
         """The scope of a request."""
         return {**self._base, **head, "state": self.state.copy()}
-
-    def around(self, cycle: Cycle, coro: Any) -> Any:
-        """The task of a request."""
-        return coro
 
     # --- telling ---------------------------------------------------------------------------------
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import check_word
 from foretold.errors import UsageError
+from foretold.services.web.door import Door, Mark, Visit
 from foretold.services.web.process import Process
 
 try:
     import httpx
 
+    from foretold.services.web.injection import Failure, Injection
+    from foretold.services.web.proxy import Proxy
     from foretold.services.web.transport import AsgiTransport
 except ImportError as missing:  # pragma: no cover  # the tests have it
     raise UsageError(
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from foretold.world.world import World
 
 WAYS = ("asgi", "uvicorn")
+INSECURE = httpx.create_ssl_context(verify=False)
+"""Made once: httpx would read the authorities' file for each client."""
 ACTORS_NET = "10.99"
 """The addresses of actors: hosts are counted from the other end of 10.0.0.0/8."""
 
@@ -47,18 +53,35 @@ class Web:
         """How many requests its clients have sent."""
         self.process: Process | None = None
         """The process that served last, through ASGI."""
+        self.door: Door | None = None
+        self.injection = Injection(self)
+        self.failures: list[str] = []
+        """The failures that have struck, by kind, in order."""
+        self.marked = 0
+        self.marks: dict[str, Mark] = {}
+        """What shall happen to requests that are on their way, by the number that marks them."""
 
     def __repr__(self) -> str:
         return f"<web at {self.url} through {self.through}>"
 
-    def find_app(self) -> Any:
+    def open_door(self) -> Door:
         """The application, as this process of the host has it."""
-        return self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
+        app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
+        self.door = Door(app, self.marks)
+        nemesis = self.world.nemesis
+        self.door.stepwise = nemesis is not None and "request_inside" in nemesis.occasional
+        self.door.stepwise |= any(f.kind == "request_inside" for f in self.injection.armed)
+        return self.door
 
     def listening(self) -> Process | None:
         """The process that takes connections now, if there is one."""
         process = self.process
         return process if process is not None and process.is_open and process.host.loops else None
+
+    @property
+    def visits(self) -> list[Visit]:
+        """The requests that are inside of the application."""
+        return self.door.visits if self.door is not None and self.host.loops else []
 
     # --- clients ---------------------------------------------------------------------------------
 
@@ -66,15 +89,34 @@ class Web:
         """A client with an address, cookies and headers of its own: for an actor of a machine, or
         for whoever has that name. `options` are those of `httpx.AsyncClient`."""
         name = _name_of(actor)
-        if "transport" in options:
-            raise UsageError("web.client(transport=…): the transport is what world.web is about")
-        ip = "" if name is None else address_of(self.world, name)
-        elsewhere = lambda: httpx.AsyncHTTPTransport(  # noqa: E731  # it is passed on
-            verify=options.get("verify", False), local_address=ip or None
-        )
-        transport = AsgiTransport(self, name or "client", ip, elsewhere)
-        settings = {"base_url": self.url, "trust_env": False, **options}
-        return httpx.AsyncClient(transport=transport, **settings)
+        for taken in ("transport", "mounts", "proxy", "http2"):
+            if taken in options:
+                raise UsageError(f"web.client({taken}=…): world.web decides how requests travel")
+        ip = address_of(self.world, name) if name is not None else None
+        verify = options.pop("verify", None)
+
+        def over_the_network() -> httpx.AsyncBaseTransport:
+            context = INSECURE if verify is None else verify
+            return httpx.AsyncHTTPTransport(verify=context, local_address=ip, trust_env=False)
+
+        def straight() -> httpx.AsyncBaseTransport:
+            return AsgiTransport(self, name or "client", ip, over_the_network)
+
+        make = straight if self.through == "asgi" else over_the_network
+        settings = {"base_url": self.url, "trust_env": False, "verify": INSECURE, **options}
+        return httpx.AsyncClient(transport=Proxy(self, name or "client", make), **settings)
+
+    # --- failures --------------------------------------------------------------------------------
+
+    def fail_next(
+        self, kind: str, *, method: str | None = None, path: str | None = None
+    ) -> Failure:
+        """The next request fails as `kind` says; with `method` or `path`, the next one that has
+        this method, or this text in its path."""
+        failure = self.injection.arm(kind, method, path)
+        if kind == "request_inside" and self.door is not None:
+            self.door.stepwise = True
+        return failure
 
 
 def _name_of(actor: Any) -> str | None:
@@ -129,13 +171,22 @@ async def begin(
         )
     web = Web(world, app, there, port, through, root_path)
     if through == "uvicorn":
-        started = there.serve(app, port, root_path=root_path)
+        started = there.start(functools.partial(_serve, web))
     else:
         started = there.start(lambda: Process(web).live())
     await _until_up(web, started)
     world.services.setdefault("web", []).append(web)
     world.comes_into_use("web")
     return web
+
+
+def _serve(web: Web) -> Any:
+    """The main of a host that serves through uvicorn."""
+    import uvicorn
+
+    settings: dict[str, Any] = {"host": "0.0.0.0", "port": web.port, "log_config": None}
+    config = uvicorn.Config(web.open_door(), root_path=web.root_path, **settings)
+    return uvicorn.Server(config).serve()
 
 
 async def _until_up(web: Web, started: HostTask) -> None:
@@ -148,6 +199,10 @@ async def _until_up(web: Web, started: HostTask) -> None:
         ended.cancel()
     if started.done():
         await started
+        if web.door is not None and web.door.error is not None:
+            error = web.door.error
+            error.add_note(f"foretold: the application at {web.host.name} did not start")
+            raise error
         raise UsageError(f"world.web: the server at {web.host.name} ended before it listened")
 
 

@@ -36,7 +36,7 @@ REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 class AsgiTransport(httpx.AsyncBaseTransport):
     """The connections of one client."""
 
-    def __init__(self, web: Web, name: str, ip: str, elsewhere: Callable[[], Any]) -> None:
+    def __init__(self, web: Web, name: str, ip: str | None, elsewhere: Callable[[], Any]) -> None:
         self.web, self.name, self.ip = web, name, ip
         self._elsewhere = elsewhere
         self._other: httpx.AsyncBaseTransport | None = None
