@@ -150,9 +150,9 @@ class Cycle:
                 close = True
         self.started = True
         self._has_body = self.scope["method"] != "HEAD" and status not in BODILESS
+        if length is None and not chunked and status not in BODILESS:
+            headers.append((b"transfer-encoding", b"chunked"))
         if self._has_body and not chunked:
-            if length is None:
-                headers.append((b"transfer-encoding", b"chunked"))
             self._left = length
         if close or not self.process.is_open:
             self.link.keep_alive = False
@@ -164,11 +164,11 @@ class Cycle:
             self._left -= len(body)
             if self._left < 0:
                 raise RuntimeError("Response content longer than Content-Length")
-            if self._left and not more:
-                raise RuntimeError("Response content shorter than Content-Length")
         if body:
             self.answer.unread += len(body)
             self._say(body)
+        if self._left and not more:
+            raise RuntimeError("Response content shorter than Content-Length")
         if not more:
             self.complete = True
             self._say(None)

@@ -44,6 +44,18 @@ class Visit:
         self.steps_left = steps
         self.reached, self.gate = loop.create_future(), loop.create_future()
 
+    def before(self, send: Any) -> Any:
+        """Who has fewer steps left is held before it sends its response."""
+
+        async def send_later(message: Any) -> None:
+            if self.steps_left >= 0 and self.gate is not None:
+                self.steps_left = -1
+                _resolve(self.reached)
+                await self.gate
+            await send(message)
+
+        return send_later
+
     def release(self) -> None:
         """It may go on; who waits for it does, too."""
         self.steps_left = -1
@@ -115,8 +127,9 @@ class Door:
                 mark.entered()
         self._enter(visit)
         try:
-            called = self.app(scope, receive, send)
-            return await (Stepwise(visit, called) if self.stepwise else called)
+            if not self.stepwise:
+                return await self.app(scope, receive, send)
+            return await Stepwise(visit, self.app(scope, receive, visit.before(send)))
         finally:
             self.visits.remove(visit)
             visit.release()

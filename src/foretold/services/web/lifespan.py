@@ -43,7 +43,7 @@ class Lifespan:
             await asyncio.wait([self._task])  # Starlette raises after it has said so
         if self.error is not None:
             raise self.error
-        raise StartupFailed(self.failed or "lifespan.startup.failed")
+        raise StartupFailed(self.failed or "the application says so: lifespan.startup.failed")
 
     async def shutdown(self) -> None:
         """Let it end; what goes wrong there is told, and stops nobody."""

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.services.web.cycle import Cycle, logger
 from foretold.services.web.lifespan import Lifespan
-from foretold.trace import Event
 
 if TYPE_CHECKING:
     from foretold.services.web.link import Link
     from foretold.services.web.server import Web
 
-RETRY_S = 1.0
-"""A supervisor starts a server again that has failed to start, after so long."""
 BACKLOG = 2_048
 
 
@@ -58,7 +55,7 @@ class Process:
         await lifespan.shutdown()
         if lifespan.failed is not None or (lifespan.error and not lifespan.unsupported):
             logger.error("Application shutdown failed.", exc_info=lifespan.error)
-            self.note("shutdown failed", repr(lifespan.error or lifespan.failed))
+            self.web.note("shutdown failed", repr(lifespan.error or lifespan.failed))
 
     state: dict[str, Any]
 
@@ -69,12 +66,7 @@ class Process:
             try:
                 await lifespan.startup()
             except Exception as error:
-                if self.web.process is None:
-                    error.add_note(f"foretold: the application at {self.host.name} did not start")
-                    raise
-                logger.error("Application startup failed.", exc_info=error)
-                self.note("startup failed", repr(error))
-                await asyncio.sleep(RETRY_S)
+                await self.web.did_not_start(error)
             else:
                 return lifespan
 
@@ -100,17 +92,7 @@ class Process:
         """The scope of a request."""
         return {**self._base, **head, "state": self.state.copy()}
 
-    # --- telling ---------------------------------------------------------------------------------
-
-    def note(self, what: str, about: str) -> None:
-        """Something happened to the server."""
-        trace = self.host.world.trace
-        trace.note(self.host.name, what, about)
-        if trace.detail:
-            ns = self.host.kernel.clock.ns
-            trace.keep(Event(ns, self.host.name, self.host.name, 0, what, about, None))
-
     def tell(self, cycle: Cycle, about: str) -> None:
         """Something happened to a request."""
         scope = cycle.scope
-        self.note("application", f"{scope['method']} {scope['path']}: {about}")
+        self.web.note("application", f"{scope['method']} {scope['path']}: {about}")

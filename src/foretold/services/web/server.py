@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import check_word
 from foretold.errors import UsageError
+from foretold.services.web.cycle import logger
 from foretold.services.web.door import Door, Mark, Visit
+from foretold.services.web.lifespan import StartupFailed
 from foretold.services.web.process import Process
+from foretold.trace import Event
 
 try:
     import httpx
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 WAYS = ("asgi", "uvicorn")
 INSECURE = httpx.create_ssl_context(verify=False)
 """Made once: httpx would read the authorities' file for each client."""
+RETRY_S = 1.0
+"""A supervisor starts a server again that has failed to start, after so long."""
 ACTORS_NET = "10.99"
 """The addresses of actors: hosts are counted from the other end of 10.0.0.0/8."""
 
@@ -51,6 +56,7 @@ class Web:
         self.url = f"http://{host.name}:{port}"
         self.requests = 0
         """How many requests its clients have sent."""
+        self.was_up = False
         self.process: Process | None = None
         """The process that served last, through ASGI."""
         self.door: Door | None = None
@@ -82,6 +88,22 @@ class Web:
     def visits(self) -> list[Visit]:
         """The requests that are inside of the application."""
         return self.door.visits if self.door is not None and self.host.loops else []
+
+    async def did_not_start(self, error: BaseException) -> None:
+        """The first time that fails the test; later a supervisor tries again."""
+        if not self.was_up:
+            error.add_note(f"foretold: the application at {self.host.name} did not start")
+            raise error
+        logger.error("Application startup failed.", exc_info=error)
+        self.note("startup failed", repr(error))
+        await asyncio.sleep(RETRY_S)
+
+    def note(self, what: str, about: str) -> None:
+        """Something happened to the server."""
+        trace, name = self.world.trace, self.host.name
+        trace.note(name, what, about)
+        if trace.detail:
+            trace.keep(Event(self.host.kernel.clock.ns, name, name, 0, what, about, None))
 
     # --- clients ---------------------------------------------------------------------------------
 
@@ -173,20 +195,34 @@ async def begin(
     if through == "uvicorn":
         started = there.start(functools.partial(_serve, web))
     else:
-        started = there.start(lambda: Process(web).live())
+        started = there.start(functools.partial(_live, web))
     await _until_up(web, started)
     world.services.setdefault("web", []).append(web)
     world.comes_into_use("web")
     return web
 
 
-def _serve(web: Web) -> Any:
-    """The main of a host that serves through uvicorn."""
+async def _live(web: Web) -> None:
+    """The main of a host that is asked straight through ASGI."""
+    await Process(web).live()
+
+
+async def _serve(web: Web) -> None:
+    """The main of a host that serves through uvicorn; a supervisor starts it again if an
+    application that was up before does not start."""
     import uvicorn
 
     settings: dict[str, Any] = {"host": "0.0.0.0", "port": web.port, "log_config": None}
-    config = uvicorn.Config(web.open_door(), root_path=web.root_path, **settings)
-    return uvicorn.Server(config).serve()
+    while True:
+        door = web.open_door()
+        config = uvicorn.Config(door, root_path=web.root_path, **settings)
+        try:
+            await uvicorn.Server(config).serve()
+        except SystemExit:
+            error = door.error or StartupFailed("the application says so: lifespan.startup.failed")
+            await web.did_not_start(error)
+        else:
+            return
 
 
 async def _until_up(web: Web, started: HostTask) -> None:
@@ -199,11 +235,8 @@ async def _until_up(web: Web, started: HostTask) -> None:
         ended.cancel()
     if started.done():
         await started
-        if web.door is not None and web.door.error is not None:
-            error = web.door.error
-            error.add_note(f"foretold: the application at {web.host.name} did not start")
-            raise error
         raise UsageError(f"world.web: the server at {web.host.name} ended before it listened")
+    web.was_up = True
 
 
 def _check_port(port: object) -> None:
