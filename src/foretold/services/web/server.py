@@ -105,6 +105,12 @@ class Web:
         if trace.detail:
             trace.keep(Event(self.host.kernel.clock.ns, name, name, 0, what, about, None))
 
+    def forget(self) -> None:
+        """The run is over. What a dead process has left open is let go of now, unseen."""
+        if self.process is not None:
+            self.process.app = None
+        self.app = self.door = self.process = None
+
     # --- clients ---------------------------------------------------------------------------------
 
     def client(self, actor: Any = None, **options: Any) -> httpx.AsyncClient:
@@ -192,6 +198,7 @@ async def begin(
             f"  right: await world.web(app, port={port % 65_535 + 1}), or another host="
         )
     web = Web(world, app, there, port, through, root_path)
+    world.at_end.append(web.forget)
     if through == "uvicorn":
         started = there.start(functools.partial(_serve, web))
     else:
