@@ -110,8 +110,8 @@ def test_the_story_is_the_same_in_every_process() -> None:
         def make(self) -> object:
             return object()
 
-        @foretold.rule(one=made, f=st.functions(like=lambda: 0))
-        def use(self, one: object, f: Any) -> None:
+        @foretold.rule(one=made, shown=st.builds(object))
+        def use(self, one: object, shown: object) -> None:
             raise LookupError
 
     failure = foretold.explore(Objects, runs=20, confirm=False).failure
