@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
 import inspect
 import pathlib
@@ -101,13 +102,24 @@ MAKERS: dict[str, Callable[[], Any]] = {
 }
 
 
+def numbered() -> set[str]:
+    """The classes of all that has a number."""
+    found = set()
+    for each in gc.get_objects():
+        with contextlib.suppress(AttributeError):
+            object.__getattribute__(each, hashes._ATTRIBUTE)
+            found.add(type(each).__name__)
+    return found
+
+
 @pytest.fixture(autouse=True)
 def _anyio_is_loaded() -> Iterator[None]:
     """The backend is what `anyio` imports at its first use."""
     anyio.get_all_backends()
+    gc.collect()
     with a_run():
         pass
-    gc.collect()
+    assert not hashes._left(), f"an earlier test has left {numbered()}"
     yield
     gc.collect()
 
@@ -241,6 +253,31 @@ def test_removal_is_not_held_up_by_garbage() -> None:
         assert slots() == before
     finally:
         gc.enable()
+
+
+def test_removal_collects_until_nothing_more_is_freed() -> None:
+    """What a finalizer brings back to life for a moment is garbage only in the next round."""
+    before = slots()
+    shelf: list[object] = []
+
+    class Phoenix:
+        def __init__(self) -> None:
+            self.me, self.future = self, concurrent.futures.Future[None]()
+
+        def __del__(self) -> None:
+            shelf.append(self)
+
+    def forget(phase: str, info: object) -> None:
+        if phase == "stop":
+            shelf.clear()
+
+    gc.callbacks.append(forget)
+    try:
+        with a_run():
+            Phoenix()
+        assert slots() == before
+    finally:
+        gc.callbacks.remove(forget)
 
 
 def test_our_own_futures_are_left_alone() -> None:
