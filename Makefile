@@ -56,6 +56,7 @@ soak: $(READY)  ## the long searches; SOAK_FACTOR multiplies their counts
 bench: $(READY)  ## measure; figures go to build/bench.json
 	$(PY) benchmarks/run.py --output build/bench.json
 	PYTHONPATH=. $(PY) benchmarks/postgres.py --output build/postgres.json
+	$(PY) benchmarks/web.py --output build/web.json
 	$(PY) benchmarks/search.py --output build/search.json
 
 # `python3.12` on PATH may be a pyenv shim that only prints an error, so each candidate has to run

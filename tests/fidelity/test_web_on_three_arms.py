@@ -68,7 +68,7 @@ async def _on_linux(program: Any) -> Any:
         for listener in server.servers:
             listener.close()
         for connection in list(server.server_state.connections):
-            connection.transport.close()  # type: ignore[union-attr]  # it is connected
+            connection.transport.close()
 
     def client(**options: Any) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=url, verify=INSECURE, **options)

@@ -108,6 +108,12 @@ class Web:
             ns = self.host.kernel.clock.ns
             trace.keep(Event(ns, name, name, 0, SERVICE, f"{name}, {what}: {about}", None))
 
+    @property
+    def is_calm(self) -> bool:
+        """Nothing strikes requests in this run, and nobody wants to hear of them."""
+        world = self.world
+        return world.nemesis is None and not self.injection.armed and not world.trace.detail
+
     def tell(self, text: str) -> None:
         """For the story: a request was sent, or its response has come."""
         host = self.world.acting_host
