@@ -365,7 +365,8 @@ def test_an_application_that_does_not_start_again_is_tried_again(through: str) -
     assert starts == [0, 1, 2, 3]
 
 
-def test_an_exception_of_the_application_is_in_the_story() -> None:
+@WAYS
+def test_an_exception_of_the_application_is_in_the_story(through: str) -> None:
     """The client sees a 500; the reader of a failure sees why."""
     app = FastAPI()
 
@@ -374,7 +375,7 @@ def test_an_exception_of_the_application_is_in_the_story() -> None:
         raise KeyError("lamp")
 
     async def main(world: foretold.World) -> None:
-        web = await world.web(app)
+        web = await world.web(app, through=through)
         async with web.client() as client:
             foretold.always((await client.get("/")).status_code == 200, "no server error")
 

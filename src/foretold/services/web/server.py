@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class Web:
     def open_door(self) -> Door:
         """The application, as this process of the host has it."""
         app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
-        self.door = Door(app, self.marks)
+        self.door = Door(app, self.marks, self.note)
         nemesis = self.world.nemesis
         self.door.stepwise = nemesis is not None and "request_inside" in nemesis.occasional
         self.door.stepwise |= any(f.kind == "request_inside" for f in self.injection.armed)
@@ -234,6 +235,7 @@ async def _serve(web: Web) -> None:
     application that was up before does not start."""
     import uvicorn
 
+    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # as for our own logger
     settings: dict[str, Any] = {"host": "0.0.0.0", "port": web.port, "log_config": None}
     while True:
         door = web.open_door()
