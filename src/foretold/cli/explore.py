@@ -17,6 +17,7 @@ from foretold.cli.options import (
     faults_option,
     order_option,
     read_duration,
+    read_feedback,
     read_target,
     seed_option,
     strategy_option,
@@ -28,7 +29,7 @@ from foretold.cli.targets import (
     refuse_for_tests,
     run_tape,
 )
-from foretold.errors import WorkerDied
+from foretold.errors import UsageError, WorkerDied
 from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
 from foretold.report.campaign import campaign_text, group_lines, verdict_line
@@ -84,6 +85,12 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @click.option("--no-confirm", is_flag=True, help="Do not replay a failure in a fresh process.")
 @click.option("--no-saved", is_flag=True, help="Do not try saved failures first.")
 @click.option("--no-feedback", is_flag=True, help="Do not look at what runs reach.")
+@click.option(
+    "--feedback",
+    metavar="WHAT",
+    callback=read_feedback,
+    help='Look at "branches" of your own code, too; or "branches: shop, redis" of these modules.',
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--junit", metavar="FILE", help="Write the outcome as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations.  [default: in GitHub Actions]")
@@ -101,8 +108,16 @@ def explore_command(
     shown = Shown(target, options.pop("as_json"), options.pop("junit"), options.pop("github"))
     if is_node_id(target):
         refuse_for_tests({**options, "time": time_s})
-        code = child.explore(target, runs=runs, seed=seed, as_json=shown.as_json, junit=shown.junit)
-        sys.exit(code)
+        sys.exit(
+            child.explore(
+                target,
+                runs=runs,
+                seed=seed,
+                as_json=shown.as_json,
+                junit=shown.junit,
+                github=shown.annotates,
+            )
+        )
     if runs is None:
         to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
         runs = RUNS_WITHIN_TIME if to_the_end else RUNS_DEFAULT
@@ -126,8 +141,11 @@ def explore_command(
 
 def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
     """Options as `foretold.explore` takes them; what was not given is left to the target."""
+    if options["no_feedback"] and options["feedback"]:
+        raise UsageError("--feedback and --no-feedback say the opposite of each other: give one")
     given = {k: v for k, v in options.items() if v is not None and not k.startswith("no_")}
-    return given | {name: not options[f"no_{name}"] for name in ("shrink", "confirm", "feedback")}
+    without = [name for name in ("shrink", "confirm", "feedback") if options[f"no_{name}"]]
+    return given | dict.fromkeys(without, False)
 
 
 @dataclass(frozen=True)
@@ -138,6 +156,10 @@ class Shown:
     as_json: bool
     junit: str | None
     github: bool
+
+    @property
+    def annotates(self) -> bool:
+        return self.github or in_github_actions()
 
     def show(self, outcome: Outcome, runs: int) -> int:
         """Show it in all the ways that were asked for. Returns the exit code."""
@@ -150,7 +172,7 @@ class Shown:
             click.echo(outcome_json(outcome, target=target, exit_code=code))
         elif not outcome.interrupted:
             click.echo(campaign_text(outcome, runs=runs, target=target))
-        if self.github or in_github_actions():
+        if self.annotates:
             for line in github_annotations(outcome, target):
                 click.echo(line, err=self.as_json)
         return code
@@ -185,7 +207,7 @@ def _explore(
     store: Store,
     known: Outcome,
     *,
-    confirm: bool,
+    confirm: bool = True,
     **settings: Any,
 ) -> Outcome:
     target, runs = shown.target, settings["runs"]

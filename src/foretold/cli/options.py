@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 
 from foretold.pytest_support.seeds import VARIABLE
+from foretold.search.feedback import check_feedback
 from foretold.search.portfolio import STRATEGIES
 from foretold.world.faults import faults_text
 
@@ -45,6 +47,11 @@ def read_target(ctx: click.Context, param: click.Parameter, value: str | None) -
 def read_faults(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Names of kinds and sets, with spaces or commas between them."""
     return None if value is None else faults_text(value.replace(",", " "))
+
+
+def read_feedback(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    """`branches`, or `branches: shop, redis`."""
+    return None if value is None else check_feedback(value)
 
 
 seed_option = click.option(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from foretold.arguments import printable
 from foretold.pytest_support.item import shown_path
 from foretold.search.words import count
 
@@ -21,8 +22,8 @@ def summary_lines(records: Records, seed: int, verbosity: int) -> Iterator[tuple
             yield f"  {record['test']}: {_of_one(record)}", False
     for record in records:
         yield from _about(record)
-    for point, test in _never_reached(records).items():
-        yield f"foretold: never true in any run: {point} ({test})", True
+    for point, test in never_reached(records).items():
+        yield f"foretold: never true in any run: {printable(point)} ({test})", True
 
 
 def _figures(records: Records, seed: int) -> str:
@@ -69,7 +70,7 @@ def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         yield f"foretold: a saved failure of {test} was left out: {reason}", True
 
 
-def _never_reached(records: Records) -> dict[str, str]:
+def never_reached(records: Records) -> dict[str, str]:
     """`sometimes` points that all tests together never saw true, with a test that passed them."""
     reached = {point for record in records for point in record["reached"]}
     missed: dict[str, str] = {}
