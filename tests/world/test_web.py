@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import time
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -120,6 +123,24 @@ def test_a_root_path_is_in_the_scope(through: str) -> None:
             return (await client.get("/peer")).json()["path"]
 
     assert run(main) == "/api/peer"
+
+
+@WAYS
+def test_an_application_is_found_by_its_name(through: str) -> None:
+    """Each process of an isolating host imports it anew: nothing survives a restart."""
+
+    async def main(world: foretold.World) -> Any:
+        world.host("web", isolate=["tests.fidelity.web_application"])
+        web = await world.web("tests.fidelity.web_application:app", through=through)
+        async with web.client() as client:
+            before = (await client.get("/remember")).text, (await client.get("/remember")).text
+        web.host.kill()
+        web.host.restart()
+        await web.host.listening(web.port)
+        async with web.client() as client:
+            return before, (await client.get("/remember")).text
+
+    assert run(main) == (("1", "2"), "1")
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -346,7 +367,8 @@ def test_an_application_that_does_not_start_again_is_tried_again(through: str) -
     assert starts == [0, 1, 2, 3]
 
 
-def test_an_exception_of_the_application_is_in_the_story() -> None:
+@WAYS
+def test_an_exception_of_the_application_is_in_the_story(through: str) -> None:
     """The client sees a 500; the reader of a failure sees why."""
     app = FastAPI()
 
@@ -355,7 +377,7 @@ def test_an_exception_of_the_application_is_in_the_story() -> None:
         raise KeyError("lamp")
 
     async def main(world: foretold.World) -> None:
-        web = await world.web(app)
+        web = await world.web(app, through=through)
         async with web.client() as client:
             foretold.always((await client.get("/")).status_code == 200, "no server error")
 
@@ -419,7 +441,8 @@ def test_a_lifespan_that_fails_is_the_tests_own_error(through: str) -> None:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        raise LookupError("no DATABASE_URL")
+        if "DATABASE_URL" not in os.environ:
+            raise LookupError("no DATABASE_URL")
         yield
 
     async def main(world: foretold.World) -> list[str]:
@@ -442,3 +465,27 @@ def test_a_client_needs_a_name(actor: Any) -> None:
             web.client("ada", transport=httpx.MockTransport(lambda request: httpx.Response(200)))
 
     run(main)
+
+
+@WAYS
+@pytest.mark.parametrize("end", ["kill", "crash", "restart", "nothing"])
+def test_no_world_outlives_its_run(through: str, end: str) -> None:
+    """With requests in flight and clients that nobody closed; if all end by themselves, with a
+    response that nobody has read."""
+    worlds: list[weakref.ref[foretold.World]] = []
+
+    async def main(world: foretold.World) -> None:
+        worlds.append(weakref.ref(world))
+        web = await world.web(application([]), through=through)
+        client = web.client("ada")
+        asking = [asyncio.create_task(client.get(f"/wait/{n}")) for n in (1, 100)]
+        if end == "nothing":
+            await client.send(client.build_request("GET", "/large"), stream=True)
+        await asyncio.sleep(0.5)
+        if end != "nothing":
+            getattr(web.host, end)()
+        await asyncio.wait(asking, timeout=2)
+
+    foretold.run(main, background_errors="ignore")
+    gc.collect()
+    assert [world() for world in worlds] == [None]
