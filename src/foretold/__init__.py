@@ -8,8 +8,8 @@ Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
     L6  cli/, and below it pytest_support/ (simulate, and what src/_foretold_pytest.py needs)
     L5  report/    what a person reads: text on a terminal, notes on exceptions
     L4  search/    how tapes are found, by one process or many workers; shrunk, confirmed, kept
-    L3  spec/      what must hold, and what a workload chooses
-        services/  real services under control: postgres/
+    L3  spec/      what must hold, and what a workload chooses; machine/: actors, rules, invariants
+        services/  real services under control: postgres/, web/
     L2  world/     what surrounds the program: the world of a run and its hosts
     L1  kernel/    the simulated computer: loop, clock, entropy, patches, fence, schedulers
     L0  tape/      choices: streams, origins, file format, shrink passes
@@ -18,6 +18,9 @@ Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
 
 Everything public is re-exported here; the modules behind it may move.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 import foretold.services  # noqa: F401  # worlds have services from here on
 from foretold._version import VERSION
@@ -30,6 +33,7 @@ from foretold.errors import (
     LimitExceeded,
     Nondeterminism,
     PropertyViolated,
+    Refused,
     TapeError,
     TargetError,
     UsageError,
@@ -41,6 +45,10 @@ from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
 from foretold.spec.knobs import knob
+from foretold.spec.machine.actors import Actor
+from foretold.spec.machine.invariants import invariant
+from foretold.spec.machine.machine import Machine
+from foretold.spec.machine.rules import initialize, multiple, precondition, rule
 from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
@@ -48,10 +56,26 @@ from foretold.world import faults
 from foretold.world.run import Run, run
 from foretold.world.world import World, current_world
 
+if TYPE_CHECKING:
+    from foretold.spec.machine.bundles import Bundle, consumes
+
 __version__ = VERSION
 
+
+def __getattr__(name: str) -> Any:
+    """Bundles are strategies of Hypothesis, which takes half a second to import: not before
+    somebody wants one."""
+    if name in ("Bundle", "consumes"):
+        bundles = importlib.import_module("foretold.spec.machine.bundles")
+        globals().update(Bundle=bundles.Bundle, consumes=bundles.consumes)
+        return getattr(bundles, name)
+    raise AttributeError(f"module 'foretold' has no attribute {name!r}")
+
+
 __all__ = [
+    "Actor",
     "BackgroundFailure",
+    "Bundle",
     "Clock",
     "Deadlock",
     "Delay",
@@ -61,11 +85,13 @@ __all__ = [
     "ForetoldWarning",
     "HostDied",
     "LimitExceeded",
+    "Machine",
     "ManualClock",
     "Nondeterminism",
     "Outcome",
     "Progress",
     "PropertyViolated",
+    "Refused",
     "Run",
     "SystemClock",
     "Tape",
@@ -79,14 +105,20 @@ __all__ = [
     "between",
     "buggify",
     "choose",
+    "consumes",
     "current_world",
     "draw",
     "enumerate_tapes",
     "explore",
     "faults",
+    "initialize",
+    "invariant",
     "knob",
+    "multiple",
+    "precondition",
     "reachable",
     "replay",
+    "rule",
     "run",
     "simulate",
     "sometimes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import re
 from _thread import get_ident
@@ -35,6 +36,7 @@ from foretold.world.net.wire import Wire
 from foretold.world.outside import Outside
 from foretold.world.services import maker_of
 from foretold.world.settings import Settings
+from foretold.world.tally import Tally
 
 if TYPE_CHECKING:
     from foretold.world.net.native import NativeSockets
@@ -44,6 +46,11 @@ FAILURES_MAX = 100
 HUNG_UP = (ConnectionError, EOFError)
 """What a server that does not catch it says of a client that is gone. When the test is over its own
 clients are, and that is no failure of the program."""
+
+
+CALL: contextvars.ContextVar[str] = contextvars.ContextVar("foretold_call", default="")
+"""The call of a machine that a task is part of, as a key for streams; empty elsewhere. What is
+drawn for a call from a stream of its own stays when the shrinker leaves other calls out."""
 
 
 class World:
@@ -61,12 +68,17 @@ class World:
         """`sometimes` and `reachable` points that were hit."""
         self.expected: dict[str, bool] = {}
         """`sometimes` points that were passed, hit or not."""
+        self.tally = Tally()
+        """How often each rule, invariant and fault came to something."""
+        self.faults_noted = 0
         self.sealed = False
         """The run is over; what still unwinds has no effect any more."""
         self.shared: dict[Any, Any] = {}
         """What draws of one run have in common (`st.shared()`)."""
         self.services: dict[str, list[Any]] = {}
         """The services that this run has started, by sort."""
+        self.opening: Callable[[], str] | None = None
+        """Who has something to say that goes first in the story of this run."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self.ending = False
@@ -147,6 +159,11 @@ class World:
         programs find it. See docs/postgres.md for the settings."""
         return await maker_of("postgres")(self, schema, **settings)
 
+    async def web(self, app: Any, **settings: Any) -> Any:
+        """An ASGI application at host `web`; its `client(actor)` is an `httpx.AsyncClient`. See
+        docs/web.md for the settings."""
+        return await maker_of("web")(self, app, **settings)
+
     @property
     def acting_host(self) -> Host:
         """The host whose code is running."""
@@ -205,6 +222,7 @@ class World:
         self._keep_fault(text)
 
     def _keep_fault(self, text: str) -> None:
+        self.faults_noted += 1
         if self.trace.detail:
             host = self.acting_host
             time_ns = max(self.now_ns(), self.wire.now_ns)
