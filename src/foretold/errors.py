@@ -14,6 +14,7 @@
     │   │   └── PostgresError       the server refused one of our own statements
     │   ├── Nondeterminism          one tape gave two different runs
     │   └── WorkerDied              a run ended the process that it was made in
+    ├── Refused                     raised in a rule: the application refused properly
     └── AssertionError
         └── PropertyViolated        `foretold.always(...)` was false
 
@@ -130,6 +131,13 @@ class RunDiscarded(BaseException):
 
     Not an `Exception`, so that a program's `except Exception` does not go on with half an input.
     Remedy: build valid values instead of filtering invalid ones away.
+    """
+
+
+class Refused(Exception):
+    """Raised in a rule, or by a model: the application has refused this properly (`sold out`).
+
+    It is counted, and nothing else: the run goes on.
     """
 
 
