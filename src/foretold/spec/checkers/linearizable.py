@@ -177,7 +177,7 @@ class _Check:
         return _until(self._history, returns[low])
 
     def _is_explained(self, instant: float) -> bool:
-        """If that cannot be settled, yes: then the explanation is longer than need be, and right."""
+        """If nobody can say, yes: the explanation is longer than need be then, and right."""
         self._spent = 0  # the verdict is known; only its words are at stake
         try:
             return self._explain(_until(self._history, instant)) is not None
