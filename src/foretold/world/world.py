@@ -71,6 +71,8 @@ class World:
         """What draws of one run have in common (`st.shared()`)."""
         self.services: dict[str, list[Any]] = {}
         """The services that this run has started, by sort."""
+        self.opening: Callable[[], str] | None = None
+        """Who has something to say that goes first in the story of this run."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self.ending = False
