@@ -87,6 +87,11 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @click.option("--no-confirm", is_flag=True, help="Do not replay a failure in a fresh process.")
 @click.option("--no-saved", is_flag=True, help="Do not try saved failures first.")
 @click.option("--no-feedback", is_flag=True, help="Do not look at what runs reach.")
+@click.option(
+    "--vacuity",
+    type=click.Choice(["fail", "warn"]),
+    help="What never came to anything: exit code 4, or a table only.  [default: fail]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--junit", metavar="FILE", help="Write the outcome as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations.  [default: in GitHub Actions]")
@@ -101,10 +106,23 @@ def explore_command(
 
     What the program prints is not shown; `foretold replay` shows it.
     """
-    shown = Shown(target, options.pop("as_json"), options.pop("junit"), options.pop("github"))
+    shown = Shown(
+        target,
+        options.pop("as_json"),
+        options.pop("junit"),
+        options.pop("github"),
+        options.pop("vacuity") or "fail",
+    )
     if is_node_id(target):
         refuse_for_tests({**options, "time": time_s})
-        code = child.explore(target, runs=runs, seed=seed, as_json=shown.as_json, junit=shown.junit)
+        code = child.explore(
+            target,
+            runs=runs,
+            seed=seed,
+            vacuity=shown.vacuity,
+            as_json=shown.as_json,
+            junit=shown.junit,
+        )
         sys.exit(code)
     if runs is None:
         to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
@@ -141,11 +159,13 @@ class Shown:
     as_json: bool
     junit: str | None
     github: bool
+    vacuity: str
 
     def show(self, outcome: Outcome, runs: int) -> int:
         """Show it in all the ways that were asked for. Returns the exit code."""
         target = self.target
-        code = VIOLATED if outcome.failure else VACUOUS if outcome.vacuous else HELD
+        vacuous = outcome.vacuous or (outcome.hollow and self.vacuity == "fail")
+        code = VIOLATED if outcome.failure else VACUOUS if vacuous else HELD
         code = INTERRUPTED if outcome.interrupted else code
         if self.junit is not None:
             Path(self.junit).write_text(junit_xml(outcome, runs=runs, target=target), "utf-8")

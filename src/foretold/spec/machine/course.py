@@ -155,7 +155,8 @@ class Course:
         self._acting = [1.0] * acting + [0.0] * asleep
         if several:
             tape.configuration["actors"] = str(acting)
-        for name in (*rules, *(rule.name for rule in self.blueprint.initializers)):
+        wanted = [name for name, weight in zip(rules, self._given, strict=True) if weight]
+        for name in (*wanted, *(rule.name for rule in self.blueprint.initializers)):
             self.tally.rule(name)
 
     # --- from the beginning to the end -----------------------------------------------------------
