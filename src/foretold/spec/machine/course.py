@@ -274,7 +274,8 @@ class Course:
     def _choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
         """Which rule, with which arguments; None if there is nothing that can be done."""
         rules = self.blueprint.rules
-        possible = [self._is_possible(rule, actor) for rule in rules]
+        wanted = zip(self._given, rules, strict=True)
+        possible = [weight > 0 and self._is_possible(rule, actor) for weight, rule in wanted]
         weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
         if not any(weights):
             weights = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]
