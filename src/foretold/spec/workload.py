@@ -86,7 +86,7 @@ def draw(strategy: SearchStrategy[T], label: str | None = None) -> T:
     from foretold.spec import hypothesis_adapter
 
     shared = world.shared
-    if not shared:
+    if hypothesis_adapter.PUT_OFF not in shared:
         world.at_end.append(lambda: hypothesis_adapter.clean_up(shared))
     try:
         value = hypothesis_adapter.draw(strategy, world.tape.stream(WORKLOAD), label, shared)
