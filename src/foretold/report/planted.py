@@ -34,8 +34,8 @@ def planting_text(planting: Planting, *, target: str) -> str:
     if planting.survivors:
         lines.append(
             wrapped(
-                "A mutant that survives is a bug that nobody would notice: state what it breaks (an "
-                "invariant, a model), or let a rule lead there, with arguments that matter."
+                "A mutant that survives is a bug that nobody would notice: state what it breaks "
+                "(an invariant, a model), or let a rule lead there, with arguments that matter."
             )
         )
     return "\n".join(lines)
