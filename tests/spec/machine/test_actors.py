@@ -102,7 +102,7 @@ def test_a_missing_attribute_says_where_to_set_it() -> None:
         def step(self, actor: foretold.Actor) -> None:
             actor.web.get("/")
 
-    with pytest.raises(AttributeError, match="for actor in self.cast: actor.web"):
+    with pytest.raises(AttributeError, match=r"for actor in self\.cast: actor\.web"):
         foretold.run(Forgot)
 
 
@@ -181,7 +181,8 @@ def test_a_deadlock_names_the_calls() -> None:
     failure = foretold.explore(Stuck, runs=50, confirm=False).failure
     assert failure is not None
     assert isinstance(failure.exception, foretold.Deadlock)
-    assert ".forth-" in str(failure.exception) and ".back-" in str(failure.exception)
+    assert ".forth-" in str(failure.exception)
+    assert ".back-" in str(failure.exception)
     program = failure.story.split("No task")[0].split("All take")[0]
     assert program.count("still under way") == 2
     assert "together:" in program

@@ -80,7 +80,7 @@ def test_false_is_a_violation_and_a_number_is_counted() -> None:
     tally = foretold.explore(Returns, runs=5, confirm=False).tally.invariants
     assert tally["over"].ranged == 5 * tally["over"].checks > 50
     Returns.things = 1
-    with pytest.raises(foretold.PropertyViolated, match="All is as it should be."):
+    with pytest.raises(foretold.PropertyViolated, match="All is as it should be"):
         foretold.run(Returns)
 
 

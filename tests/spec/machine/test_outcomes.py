@@ -162,4 +162,5 @@ def test_a_run_without_values_is_discarded() -> None:
             foretold.draw(st.integers().filter(lambda n: False))
 
     outcome = foretold.explore(NoValue, runs=3, confirm=False)
-    assert outcome.discarded == 3 and outcome.vacuous
+    assert outcome.discarded == 3
+    assert outcome.vacuous

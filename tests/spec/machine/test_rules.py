@@ -1,4 +1,4 @@
-"""The vocabulary: rules, bundles, preconditions and initialize mean what they mean in Hypothesis."""
+"""Rules, bundles, preconditions and initialize mean what they mean in Hypothesis."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def test_a_new_object_for_each_run() -> None:
 
     for seed in range(5):
         foretold.run(Fresh, seed=seed)
-    assert len(set(map(id, worlds))) >= 1 and len(worlds) == 5
+    assert len(set(map(id, worlds))) >= 1
+    assert len(worlds) == 5
 
 
 def test_arguments_come_from_strategies() -> None:
@@ -353,7 +354,8 @@ def test_preconditions_hold() -> None:
         @foretold.rule()
         @foretold.precondition(lambda self: self.is_open)
         def shut(self, actor: foretold.Actor) -> None:
-            assert self.is_open and actor.role == "porter"
+            assert self.is_open
+            assert actor.role == "porter"
             foretold.reachable("shut")
             self.is_open = False
 
@@ -409,7 +411,7 @@ def test_weights_say_how_often() -> None:
     def applied(name: str, self: Any) -> None:
         log.append(name)
 
-    rules = {}
+    rules: dict[str, Any] = {}
     for name in ("often", "seldom", "never"):
         function: Any = functools.partial(applied, name)
         exec(f"def {name}(self): function(self)", {"function": function}, rules)
