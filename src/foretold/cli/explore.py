@@ -18,6 +18,7 @@ from foretold.cli.options import (
     faults_option,
     order_option,
     read_duration,
+    read_feedback,
     read_target,
     seed_option,
     steps_option,
@@ -31,7 +32,7 @@ from foretold.cli.targets import (
     refuse_for_tests,
     run_tape,
 )
-from foretold.errors import UsageError
+from foretold.errors import UsageError, WorkerDied
 from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
 from foretold.report.campaign import campaign_text, group_lines, verdict_line
@@ -47,7 +48,9 @@ from foretold.search.plant import plant
 from foretold.search.portfolio import EXHAUSTIVE
 from foretold.search.replayers import FreshReplayer
 from foretold.search.retry import failure_of, try_again
+from foretold.search.signature import signature_of
 from foretold.search.store import Store
+from foretold.tape import TapeFile
 
 RUNS_DEFAULT = 500
 RUNS_WITHIN_TIME = 1_000_000_000
@@ -101,6 +104,12 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @click.option(
     "--mutant", "mutants", metavar="NAME", multiple=True, help="With --plant: one more to try."
 )
+@click.option(
+    "--feedback",
+    metavar="WHAT",
+    callback=read_feedback,
+    help='Look at "branches" of your own code, too; or "branches: shop, redis" of these modules.',
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--junit", metavar="FILE", help="Write the outcome as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations.  [default: in GitHub Actions]")
@@ -130,15 +139,17 @@ def explore_command(
                 "tests/test_shop.py:Shop"
             )
         refuse_for_tests({**options, "time": time_s})
-        code = child.explore(
-            target,
-            runs=runs,
-            seed=seed,
-            vacuity=shown.vacuity,
-            as_json=shown.as_json,
-            junit=shown.junit,
+        sys.exit(
+            child.explore(
+                target,
+                runs=runs,
+                seed=seed,
+                vacuity=shown.vacuity,
+                as_json=shown.as_json,
+                junit=shown.junit,
+                github=shown.annotates,
+            )
         )
-        sys.exit(code)
     if runs is None:
         to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
         runs = RUNS_WITHIN_TIME if to_the_end else RUNS_DEFAULT
@@ -183,8 +194,11 @@ def _plant(
 
 def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
     """Options as `foretold.explore` takes them; what was not given is left to the target."""
+    if options["no_feedback"] and options["feedback"]:
+        raise UsageError("--feedback and --no-feedback say the opposite of each other: give one")
     given = {k: v for k, v in options.items() if v is not None and not k.startswith("no_")}
-    return given | {name: not options[f"no_{name}"] for name in ("shrink", "confirm", "feedback")}
+    without = [name for name in ("shrink", "confirm", "feedback") if options[f"no_{name}"]]
+    return given | dict.fromkeys(without, False)
 
 
 @dataclass(frozen=True)
@@ -196,6 +210,10 @@ class Shown:
     junit: str | None
     github: bool
     vacuity: str
+
+    @property
+    def annotates(self) -> bool:
+        return self.github or in_github_actions()
 
     def show(self, outcome: Outcome, runs: int) -> int:
         """Show it in all the ways that were asked for. Returns the exit code."""
@@ -209,7 +227,7 @@ class Shown:
             click.echo(outcome_json(outcome, target=target, exit_code=code))
         elif not outcome.interrupted:
             click.echo(campaign_text(outcome, runs=runs, target=target))
-        if self.github or in_github_actions():
+        if self.annotates:
             for line in github_annotations(outcome, target):
                 click.echo(line, err=self.as_json)
         return code
@@ -225,8 +243,17 @@ def _saved_failures(target: str, store: Store) -> list[Failure]:
             store.set_aside(path)
         elif verdict.word == "STILL FAILS" and verdict.file is not None:
             with output_dropped():
-                failures.append(failure_of(run_tape(verdict.file), verdict.file, path))
+                failures.append(_failure_again(verdict.file, path))
     return [failure for failure in failures if failure is not None]
+
+
+def _failure_again(file: TapeFile, path: Path) -> Failure | None:
+    try:
+        return failure_of(run_tape(file), file, path)
+    except WorkerDied as error:
+        found = Failure(error, file.tape, signature_of(error), 0, file.tape.seed)
+        found.target, found.saved_as, found.reproduced = file.target, path, True
+        return found
 
 
 def _explore(
@@ -235,7 +262,7 @@ def _explore(
     store: Store,
     known: Outcome,
     *,
-    confirm: bool,
+    confirm: bool = True,
     **settings: Any,
 ) -> Outcome:
     target, runs = shown.target, settings["runs"]

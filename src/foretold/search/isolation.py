@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from foretold.arguments import check_word
-from foretold.errors import ForetoldError
+from foretold.errors import WorkerDied
+from foretold.kernel.branches import Branches
 from foretold.kernel.reach import Feature
 from foretold.kernel.schedulers.profile import Profile
 from foretold.search.signature import Signature, signature_of, text_of
@@ -64,28 +66,45 @@ class Runner(Protocol):
 
 
 def runner_for(
-    main: Callable[[Any], Any], isolation: str | None, *, feedback: bool = False
+    main: Callable[[Any], Any],
+    isolation: str | None,
+    *,
+    feedback: bool = False,
+    branches: Branches | None = None,
 ) -> Runner:
     """The runner for an `isolation` setting. With `feedback` it says what a run reached."""
+    here = InProcess(main, feedback=feedback, branches=branches)
     if isolation is None:
-        return InProcess(main, feedback=feedback)
+        return here
     check_word("isolation", isolation, ["fork"], none="for this process")
-    return Forked(main, feedback=feedback)
+    return Forked(here)
 
 
 class InProcess:
     """Runs share this process and its module state."""
 
-    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
+    def __init__(
+        self,
+        main: Callable[[Any], Any],
+        *,
+        feedback: bool = False,
+        branches: Branches | None = None,
+    ) -> None:
         self._main = main
         self._feedback = feedback
+        self._branches = branches
 
     def __call__(
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
     ) -> Brief:
-        asked = self._feedback and not recording
         done = execute(
-            self._main, tape, settings, recording=recording, learning=learning, feedback=asked
+            self._main,
+            tape,
+            settings,
+            recording=recording,
+            learning=learning,
+            feedback=self._feedback and not recording,
+            branches=None if recording else self._branches,
         )
         return brief_of(done)
 
@@ -121,14 +140,25 @@ def first_line(error: BaseException) -> str:
 class Forked:
     """Each run takes place in a child of this process and leaves no trace here."""
 
-    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
-        self._in_process = InProcess(main, feedback=feedback)
+    def __init__(self, in_process: InProcess) -> None:
+        self._in_process = in_process
 
     def __call__(
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
     ) -> Brief:
         how = {"recording": recording, "learning": learning}
-        return _from_json(in_fork(lambda: _to_json(self._in_process(tape, settings, **how))))
+        try:
+            text = in_fork(lambda: _to_json(self._in_process(tape, settings, **how)))
+        except WorkerDied as error:
+            return died(str(error))
+        return _from_json(text)
+
+
+def died(how: str) -> Brief:
+    """What is known of a run that ends its process: that, and no more."""
+    found = WorkerDied(f"the run ends the process it is made in: {how}")
+    signature = Signature(f"{WorkerDied.__module__}.{WorkerDied.__qualname__}", "")
+    return Brief(signature, "", 1, 0.0, error=found, message=str(found))
 
 
 def in_fork(work: Callable[[], str]) -> str:
@@ -152,11 +182,15 @@ def in_fork(work: Callable[[], str]) -> str:
         answer = pipe.read()
     _, status = os.waitpid(pid, 0)
     if not answer:
-        raise ForetoldError(
-            f"a forked run died without an answer (status {status}): the program ended the "
-            "process, or crashed it"
-        )
+        raise WorkerDied(death_of(status))
     return answer.decode("utf-8", "surrogatepass")
+
+
+def death_of(status: int) -> str:
+    """What a child died of, by its status as `os.waitpid` gives it."""
+    if os.WIFSIGNALED(status):
+        return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"it ended with exit code {os.WEXITSTATUS(status)}"
 
 
 def _to_json(brief: Brief) -> str:
