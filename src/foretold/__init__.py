@@ -22,7 +22,8 @@ Everything public is re-exported here; the modules behind it may move.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import foretold.services  # noqa: F401  # worlds have services from here on
+import foretold.services  # worlds have services from here on
+import foretold.spec.model  # noqa: F401  # and machines may have models
 from foretold._version import VERSION
 from foretold.errors import (
     BackgroundFailure,
@@ -37,6 +38,7 @@ from foretold.errors import (
     TapeError,
     TargetError,
     UsageError,
+    Vacuous,
     WorkerDied,
 )
 from foretold.kernel.clock import Clock, ManualClock, SystemClock
@@ -44,11 +46,15 @@ from foretold.pytest_support import ForetoldWarning, simulate
 from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
+from foretold.spec.checkers.history import UNKNOWN, Operation
+from foretold.spec.checkers.linearizable import Verdict, linearizable
+from foretold.spec.checkers.steps import StepModel
 from foretold.spec.knobs import knob
 from foretold.spec.machine.actors import Actor
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import initialize, multiple, precondition, rule
+from foretold.spec.mutants import mutant
 from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
@@ -73,6 +79,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "UNKNOWN",
     "Actor",
     "BackgroundFailure",
     "Bundle",
@@ -88,16 +95,20 @@ __all__ = [
     "Machine",
     "ManualClock",
     "Nondeterminism",
+    "Operation",
     "Outcome",
     "Progress",
     "PropertyViolated",
     "Refused",
     "Run",
+    "StepModel",
     "SystemClock",
     "Tape",
     "TapeError",
     "TargetError",
     "UsageError",
+    "Vacuous",
+    "Verdict",
     "WorkerDied",
     "World",
     "__version__",
@@ -114,7 +125,9 @@ __all__ = [
     "initialize",
     "invariant",
     "knob",
+    "linearizable",
     "multiple",
+    "mutant",
     "precondition",
     "reachable",
     "replay",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,21 +65,26 @@ def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         yield "  pytest counts that as a success; with --runxfail it shows the story", False
     for path in record["fixed"]:
         yield f"foretold: {test} holds on a saved failure now; moved to {_short(path)}", False
+    for each in record["hollow"]:
+        yield f"foretold: {test}: {each['sort']} {each['name']} {each['what']}", True
     for note in record["notes"]:
         yield f"foretold: {test}: {note}", False
     for reason in record["unreadable"]:
         yield f"foretold: a saved failure of {test} was left out: {reason}", True
 
 
-def never_reached(records: Records) -> dict[str, str]:
-    """`sometimes` points that all tests together never saw true, with a test that passed them."""
+def never_reached(records: Records, runs_min: int = 0) -> dict[str, str]:
+    """`sometimes` points that all tests together never saw true, with a test that passed them; of
+    those that have been passed by so many runs."""
     reached = {point for record in records for point in record["reached"]}
     missed: dict[str, str] = {}
+    runs: Counter[str] = Counter()
     for record in records:
         for point in record["missed"]:
             if point not in reached:
                 missed.setdefault(point, record["test"])
-    return missed
+                runs[point] += record["runs"]
+    return {point: test for point, test in missed.items() if runs[point] >= runs_min}
 
 
 def _short(path: str) -> str:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from foretold.report.campaign import group_text, replay_command
 from foretold.report.text import exception_text, failure_note
+from foretold.report.vacuity import hollow_lines
 from foretold.search.failure import Failure, Outcome
 from foretold.search.signature import place_of, text_of
 from foretold.search.words import short_path
@@ -23,11 +24,12 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
     """One test suite: the target as a test case, and one more for each further kind of failure."""
     failures = outcome.failures
+    is_hollow = bool(outcome.hollow) and not outcome.forgiven
     suite = ElementTree.Element(
         "testsuite",
         name="foretold",
         tests=str(max(1, len(failures))),
-        failures=str(len(failures)),
+        failures=str(len(failures) or int(is_hollow)),
         errors=str(int(_ended_early(outcome))),
         skipped=str(int(outcome.vacuous)),
         time=f"{outcome.elapsed_s:.3f}",
@@ -44,6 +46,10 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         case.set("time", f"{outcome.elapsed_s:.3f}")
         if failure is not None:
             _add_failure(case, failure, runs, target)
+        elif is_hollow:
+            said = "; ".join(map(str, outcome.hollow))
+            told = ElementTree.SubElement(case, "failure", type="vacuous", message=_xml(said))
+            told.text = _xml("\n".join(hollow_lines(outcome.hollow)))
         elif _ended_early(outcome):
             said = f"interrupted after {outcome.runs:,} runs: nothing has failed so far"
             ElementTree.SubElement(case, "error", message=said)
@@ -110,7 +116,10 @@ def github_annotations(outcome: Outcome, target: str) -> Iterator[str]:
     """Lines that GitHub shows beside the code: each kind of failure, and what was never true."""
     for failure in outcome.failures:
         yield error_line(annotation_of(failure, replay_command(failure, target)))
-    if not outcome.failures:
+    kind = "warning" if outcome.forgiven else "error"
+    for each in outcome.hollow:
+        yield _command(kind, {"title": "foretold: vacuous"}, f"{each}: {each.remedy}")
+    if not outcome.failures and not outcome.hollow:
         yield from map(warning_line, (f"never true in any run: {p}" for p in outcome.missed))
 
 

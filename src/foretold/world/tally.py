@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Literal
 
+SAID_CHARS_MAX = 100
+
 RuleEvent = Literal["tried", "precondition_false", "refused", "failed", "succeeded"]
 FaultEvent = Literal["injected", "effect"]
 
@@ -22,8 +24,9 @@ class RuleCount:
     """How often a rule was tried, and what came of it."""
 
     tried: int = 0
-    """It was called, or would have been but for its precondition."""
+    """It was called."""
     precondition_false: int = 0
+    """It could not be called: a precondition did not hold, or there were no arguments."""
     refused: int = 0
     """The application refused properly (`foretold.Refused`)."""
     failed: int = 0
@@ -31,6 +34,8 @@ class RuleCount:
     succeeded: int = 0
     runs: int = 1
     """In how many runs the rule could have been chosen."""
+    said: str = ""
+    """Why it was refused or failed, the first time."""
 
 
 @dataclass(slots=True)
@@ -62,18 +67,21 @@ class Tally:
     rules: dict[str, RuleCount] = field(default_factory=dict)
     invariants: dict[str, InvariantCount] = field(default_factory=dict)
     faults: dict[str, FaultCount] = field(default_factory=dict)
+    mutants: dict[str, int] = field(default_factory=dict)
+    """In how many runs each declared mutant was passed."""
 
     def __bool__(self) -> bool:
-        return bool(self.rules or self.invariants or self.faults)
+        return bool(self.rules or self.invariants or self.faults or self.mutants)
 
-    def rule(self, name: str, event: RuleEvent | None = None) -> None:
-        """Something became of a rule; without an event it is only declared, so that one that is
-        never tried stands in the table as well."""
+    def rule(self, name: str, event: RuleEvent | None = None, said: str = "") -> None:
+        """Something became of a rule, for which something was said; without an event it is only
+        declared, so that one that is never tried stands in the table as well."""
         found = self.rules.get(name)
         if found is None:
             found = self.rules[name] = RuleCount()
         if event is not None:
             setattr(found, event, getattr(found, event) + 1)
+            found.said = found.said or said.partition("\n")[0][:SAID_CHARS_MAX]
 
     def invariant(self, name: str, over: int | None = None, *, checked: bool = True) -> None:
         """An invariant was checked, over so many things if that is known; `checked=False` only
@@ -105,13 +113,16 @@ class Tally:
             self.invariants[name] = _sum(self.invariants.get(name), invariant)
         for name, fault in other.faults.items():
             self.faults[name] = _sum(self.faults.get(name), fault)
+        for name, runs in other.mutants.items():
+            self.mutants[name] = self.mutants.get(name, 0) + runs
 
-    def as_data(self) -> dict[str, dict[str, list[int | None]]]:
+    def as_data(self) -> dict[str, dict[str, Any]]:
         """Plain data, for a way between processes."""
-        return {
+        counts = {
             name: {key: list(astuple(count)) for key, count in getattr(self, name).items()}
             for name in _SORTS
         }
+        return {**counts, "mutants": self.mutants}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Tally:
@@ -119,7 +130,8 @@ class Tally:
             **{
                 name: {str(key): sort(*counts) for key, counts in data[name].items()}
                 for name, sort in _SORTS.items()
-            }
+            },
+            mutants=dict(data["mutants"]),
         )
 
 
@@ -131,8 +143,15 @@ _SORTS: dict[str, Any] = {
 
 
 def _sum(one: Any, other: Any) -> Any:
-    """Two counts together. What nobody knows of one is what is known of the other."""
+    """Two counts together. What nobody knows of one is what is known of the other, and of two texts
+    the first one stays."""
     if one is None:
         return type(other)(*astuple(other))
     pairs = zip(astuple(one), astuple(other), strict=True)
-    return type(one)(*(a if b is None else b if a is None else a + b for a, b in pairs))
+    return type(one)(*(_plus(a, b) for a, b in pairs))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if isinstance(a, str):
+        return a or b
+    return a if b is None else b if a is None else a + b

@@ -161,7 +161,8 @@ class Course:
         if several:
             tape.configuration["actors"] = str(acting)
         self._faults = FaultsOfCalls(self.world, head)
-        for name in (*rules, *(rule.name for rule in self.blueprint.initializers)):
+        wanted = [name for name, weight in zip(rules, self._given, strict=True) if weight]
+        for name in (*wanted, *(rule.name for rule in self.blueprint.initializers)):
             self.tally.rule(name)
 
     @property
@@ -286,7 +287,8 @@ class Course:
     def _choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
         """Which rule, with which arguments; None if there is nothing that can be done."""
         rules = self.blueprint.rules
-        possible = [self._is_possible(rule, actor) for rule in rules]
+        wanted = zip(self._given, rules, strict=True)
+        possible = [weight > 0 and self._is_possible(rule, actor) for weight, rule in wanted]
         weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
         if not any(weights):
             weights = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]
@@ -390,11 +392,11 @@ class Course:
                 result = await result
         except Refused as refused:
             call.outcome, call.error = "refused", refused
-            self.tally.rule(call.name, "refused")
+            self.tally.rule(call.name, "refused", str(refused))
         except BaseException as error:
             if self.is_tolerated(error):
                 call.outcome, call.error = "failed", error
-                self.tally.rule(call.name, "failed")
+                self.tally.rule(call.name, "failed", f"{type(error).__name__}: {error}")
             elif _is_discarded(error):
                 call.outcome, call.error = "discarded", error
                 self.tally.rule(call.name, "precondition_false")
