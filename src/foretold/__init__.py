@@ -19,7 +19,8 @@ Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
 Everything public is re-exported here; the modules behind it may move.
 """
 
-import foretold.services  # noqa: F401  # worlds have services from here on
+import foretold.services  # worlds have services from here on
+import foretold.spec.adopted  # noqa: F401  # machines of Hypothesis can be run from here on
 from foretold._version import VERSION
 from foretold.errors import (
     BackgroundFailure,

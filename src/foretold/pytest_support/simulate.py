@@ -25,7 +25,16 @@ from foretold.world.world import World, world_or_none
 
 
 @overload
-def simulate(function: Function, /) -> Function: ...
+def simulate(
+    function: Function,
+    /,
+    *,
+    runs: int | None = None,
+    seed: int | None = None,
+    order: str | None = None,
+    strategy: str = "portfolio",
+    **settings: Any,
+) -> Function: ...
 
 
 @overload
@@ -67,6 +76,10 @@ def simulate(
 
     **Fixtures are set up once per test, not once per run.** What a fixture hands over is shared by
     all runs: let it be immutable, or build it inside of the test. Mutable state is warned about.
+
+    A `RuleBasedStateMachine` of Hypothesis becomes such a test, too, unchanged:
+
+        test_accounts = foretold.simulate(AccountsMachine, runs=500)
 
     Called directly, outside of pytest, the function is tried in the same way. Inside a run it is
     simply called, in the world of that run; so `foretold.replay(test_x, "some.tape")` works.

@@ -82,6 +82,18 @@ class Stream:
     def _draw_chance(self, p: float, label: str) -> int:
         return self._draw(2, label)
 
+    def weighted(self, weights: Sequence[float], label: str | None = None) -> int:
+        """One of the places of `weights`, those of greater weight more often. 0 is the calm one.
+
+        Only the place is recorded: what a tape says holds whatever the weights are now.
+        """
+        if not weights or min(weights) < 0:
+            raise UsageError(f"weighted({weights!r}): give one weight at least, and none below 0")
+        return self._draw_weighted(weights, label or "") if len(weights) > 1 else 0
+
+    def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
+        return self._draw(len(weights), label)
+
     def between(self, low: int, high: int, label: str | None = None) -> int:
         """A whole number from `low` to `high`, both included. `low` is the calm one."""
         if high < low:
@@ -155,6 +167,15 @@ class SeededStream(Stream):
             self.record.append(Choice(value, 2, label))
         return value
 
+    def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
+        if not sum(weights):
+            return self._draw(len(weights), label)
+        self.draws += 1
+        value = self.generator.choices(range(len(weights)), weights)[0]
+        if self.record is not None:
+            self.record.append(Choice(value, len(weights), label))
+        return value
+
 
 class RecordedStream(Stream):
     """Choices read from a recording. Past its end, and where they no longer fit: calm ones."""
@@ -204,6 +225,11 @@ class ContinuedStream(SeededStream):
     def _draw_chance(self, p: float, label: str) -> int:
         given = self.draws < len(self.entries)
         return Stream._draw_chance(self, p, label) if given else super()._draw_chance(p, label)
+
+    def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
+        if self.draws < len(self.entries):
+            return Stream._draw_weighted(self, weights, label)
+        return super()._draw_weighted(weights, label)
 
 
 class Odometer:

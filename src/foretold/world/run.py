@@ -39,6 +39,7 @@ from foretold.world.ending import (
 )
 from foretold.world.faults import FaultSet, faults_text
 from foretold.world.hostloop import HostLoop
+from foretold.world.programs import program_of
 from foretold.world.settings import Settings
 from foretold.world.world import World, enter, leave, world_or_none
 
@@ -146,7 +147,8 @@ def tape_given(tape: object, call: str) -> Tape:
 
 def bind_main(main: Main) -> Callable[[World], Any]:
     """`main` as a function of the world, whether it wants the world or not."""
-    given: Any = main
+    given: Any = program_of(main)
+    main = given
     if inspect.iscoroutine(given):
         given.close()
         raise UsageError(
