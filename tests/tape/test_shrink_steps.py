@@ -73,7 +73,7 @@ def test_no_step_is_announced_that_is_not_there() -> None:
         return len(steps) >= 1
 
     shrunk = drop_steps(tape, needs_one_step).choices["workload"]
-    assert [choice.label for choice in shrunk if choice.value] == ["one more step", "rule"]
+    assert [choice.label.startswith("one more step") for choice in shrunk].count(True) == 1
 
 
 def test_a_value_that_is_gone_has_a_neighbour() -> None:
