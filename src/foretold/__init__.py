@@ -42,6 +42,7 @@ from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
 from foretold.spec.knobs import knob
+from foretold.spec.later import drift, from_model
 from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
@@ -82,9 +83,11 @@ __all__ = [
     "choose",
     "current_world",
     "draw",
+    "drift",
     "enumerate_tapes",
     "explore",
     "faults",
+    "from_model",
     "knob",
     "reachable",
     "replay",
