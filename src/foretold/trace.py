@@ -77,8 +77,6 @@ class Trace:
         """Steps (host, actor, number) whose stacks are kept, too."""
         self.stacks: dict[tuple[str, str, int], list[Place]] = {}
         """The lines at which who makes such a step waits, the outermost first."""
-        self.program: list[str] = []
-        """What was done, as lines of a program, if the test is a machine."""
         self._on_event = on_event
         self.entries = 0
         self._hash = hashlib.blake2b(digest_size=16)

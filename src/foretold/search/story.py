@@ -43,7 +43,6 @@ LINES_MAX = 40
 _WAITS = re.compile(r"  (?P<who>.+) waits at (?P<file>.+):(?P<line>\d+) for (?P<what>.+)")
 SENTENCES_MAX = 8
 VALUES_MAX = 12
-PROGRAM_MAX = 60
 
 
 def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Delay]]:
@@ -63,18 +62,9 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
     )
     if decision is not None:
         story = f"{story}\n{decision_text(decision)}"
-    return "\n".join([*program_lines(done.trace.program), story]), delays
-
-
-def program_lines(program: Sequence[str]) -> list[str]:
-    """What a machine did, before all else: often nothing else is needed."""
-    if not program:
-        return []
-    lines = [line for text in program for line in text.splitlines()]
-    left = len(lines) - PROGRAM_MAX
-    if left > 0:
-        lines[PROGRAM_MAX // 2 : -PROGRAM_MAX // 2] = [f"# … {left} more lines"]
-    return ["The program:", *(f"  {line}" for line in lines), ""]
+    if done.opening:
+        story = f"{done.opening}\n{story}"
+    return story, delays
 
 
 def faults_of(done: Run) -> list[str]:

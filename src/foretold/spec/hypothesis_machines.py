@@ -54,6 +54,7 @@ except ImportError as moved:
 P_MORE = 1 - 2**-16
 """As in Hypothesis: a run makes all steps it may, and only a shrunk tape ends sooner."""
 SWARM = "swarm"
+PROGRAM_MAX = 60
 SWARM_WEIGHTS = (1.0, 0.0, 6.0)
 """What a run may draw for each rule: as usual, never, often."""
 
@@ -203,6 +204,8 @@ class MachineRun:
         self.data.say = self.say
         # To print a value as the call that made it costs more than to make it: for stories only.
         self.data.printers = defaultdict(list) if world.trace.detail else None
+        self.program: list[str] = []
+        world.opening = self.program_text
         self.completed = 0
         self.added: list[str] = []
         """The bundles to which the last step has added values."""
@@ -212,7 +215,15 @@ class MachineRun:
 
     def say(self, text: object) -> None:
         """The program goes on with this line."""
-        self.world.trace.program.append(str(text))
+        self.program.append(str(text))
+
+    def program_text(self) -> str:
+        """What was done, for the head of a story."""
+        lines = [f"  {line}" for text in self.program for line in text.splitlines()]
+        left = len(lines) - PROGRAM_MAX
+        if left > 0:
+            lines[PROGRAM_MAX // 2 : -PROGRAM_MAX // 2] = [f"  # … {left} more lines"]
+        return "\n".join(["The program:", *lines, ""])
 
     def run(self) -> None:
         """Run it. Raises what the machine raises, with the program in a note."""
@@ -226,7 +237,7 @@ class MachineRun:
                 ) from rejected
         except Exception as error:
             if not self.world.trace.detail:  # else its story begins with the program
-                error.add_note("\n".join(self.world.trace.program))
+                error.add_note("\n".join(self.program))
             raise
 
     def _run(self) -> None:

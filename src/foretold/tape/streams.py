@@ -9,7 +9,9 @@ here are the four origins of a tape; they differ only in `_next`.
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
 import random
 from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple, TypeVar
@@ -83,12 +85,11 @@ class Stream:
         return self._draw(2, label)
 
     def weighted(self, weights: Sequence[float], label: str | None = None) -> int:
-        """One of the places of `weights`, those of greater weight more often. 0 is the calm one.
+        """A number below the number of weights, each as likely as its weight. 0 is the calm one.
 
-        Only the place is recorded: what a tape says holds whatever the weights are now.
+        Weights guide a seeded tape alone: on record is the number, so that what was chosen stays
+        the same when weights change. A replay may hence give what has no weight now.
         """
-        if not weights or min(weights) < 0:
-            raise UsageError(f"weighted({weights!r}): give one weight at least, and none below 0")
         return self._draw_weighted(weights, label or "") if len(weights) > 1 else 0
 
     def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
@@ -168,12 +169,11 @@ class SeededStream(Stream):
         return value
 
     def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
-        if not sum(weights):
-            return self._draw(len(weights), label)
         self.draws += 1
-        value = self.generator.choices(range(len(weights)), weights)[0]
+        bounds = list(itertools.accumulate(weights))
+        value = min(bisect.bisect(bounds, self.generator.random() * bounds[-1]), len(bounds) - 1)
         if self.record is not None:
-            self.record.append(Choice(value, len(weights), label))
+            self.record.append(Choice(value, len(bounds), label))
         return value
 
 
@@ -227,9 +227,9 @@ class ContinuedStream(SeededStream):
         return Stream._draw_chance(self, p, label) if given else super()._draw_chance(p, label)
 
     def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
-        if self.draws < len(self.entries):
-            return Stream._draw_weighted(self, weights, label)
-        return super()._draw_weighted(weights, label)
+        given = self.draws < len(self.entries)
+        drawn = Stream._draw_weighted if given else SeededStream._draw_weighted
+        return drawn(self, weights, label)
 
 
 class Odometer:

@@ -430,9 +430,9 @@ class Gateway:
         session.client.on_gone = session.client.on_sent = session.on_login = None
         session.client.close()
 
-    def arm(self, failure: str, lasts_ns: int) -> Failure:
-        """From now on a failure waits for its occasion."""
-        armed = Failure(failure, None, lasts_ns)
+    def arm(self, failure: str, lasts_ns: int, told: Callable[[], object]) -> Failure:
+        """From now on a failure waits for its occasion; `told` is called when it has struck."""
+        armed = Failure(failure, None, lasts_ns, told=told)
         self.injection.arm(armed)
         return armed
 
