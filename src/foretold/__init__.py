@@ -46,7 +46,7 @@ from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
 from foretold.spec.knobs import knob
-from foretold.spec.later import drift, from_model
+from foretold.spec.later import drift, from_model, openapi
 from foretold.spec.machine.actors import Actor
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
@@ -119,6 +119,7 @@ __all__ = [
     "invariant",
     "knob",
     "multiple",
+    "openapi",
     "precondition",
     "reachable",
     "replay",
