@@ -113,8 +113,7 @@ def _lives(app: Application, through: str) -> Any:
         except Exception as error:
             return type(error).__name__
         async with web.client() as client:
-            state = (await client.get("/scope")).json()["scope"]["state"]
-        return state
+            return (await client.get("/scope")).json()["scope"]["state"]
 
     return foretold.run(main).value, app.log
 

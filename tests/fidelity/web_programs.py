@@ -145,8 +145,7 @@ async def connections(stage: Any) -> Any:
 async def cookies(stage: Any) -> Any:
     """Each client has cookies of its own."""
     async with stage.client() as one, stage.client() as other:
-        found = [(await client.get("/cookie")).content for client in (one, one, other)]
-    return found
+        return [(await client.get("/cookie")).content for client in (one, one, other)]
 
 
 async def killed(stage: Any) -> Any:

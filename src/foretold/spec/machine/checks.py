@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from foretold.spec.machine import sql
 from foretold.spec.machine.invariants import END, LIVENESS, QUIET, STEP, Invariant
 from foretold.spec.machine.printing import call_text
 
@@ -35,7 +36,9 @@ class Checks:
             course.tally.invariant(each.name, checked=False)
 
     def begin(self) -> None:
-        """The machine is set up."""
+        """The machine is set up: databases are watched from here on."""
+        if self._course.blueprint.has_sql:
+            sql.watch(self._course)
 
     # --- when ------------------------------------------------------------------------------------
 
@@ -107,7 +110,10 @@ class Checks:
         within = f"within {each.within_s:g} s of virtual time after faults had stopped"
         try:
             result = await self._ask(each)
-        except AssertionError as error:
+        except Exception as error:
+            if not isinstance(error, AssertionError) and not self._course.is_tolerated(error):
+                self._failed(each, error)
+                raise
             if last:
                 self._failed(each, error, said=f"did not become true {within}")
                 raise
