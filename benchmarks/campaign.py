@@ -111,7 +111,7 @@ def measure_campaign(rounds: int, runs: int = RUNS) -> dict[str, Any]:
     ) as all_:
         address = all_.scheduler_address.replace("tcp://", "dask://")
         ways = {"pool": {"workers": 2}, "dask": {"workers": 2, "executor": address}}
-        # Twice as long: a cluster's workers have to import the program first.
+        measured(200, **ways["dask"])  # a cluster's workers have to import the program first
         found = best(rounds, 2 * runs, ways)
     rows["campaign_dask_against_processes"] = row(found["dask"][0], found["pool"][0], BAR_DASK)
     return rows

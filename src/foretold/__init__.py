@@ -23,7 +23,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import foretold.services  # worlds have services from here on
-import foretold.spec.adopted  # noqa: F401  # machines of Hypothesis can be run from here on
+import foretold.spec.adopted  # machines of Hypothesis can be run from here on
+import foretold.spec.model  # noqa: F401  # and machines may have models
 from foretold._version import VERSION
 from foretold.errors import (
     BackgroundFailure,
@@ -38,6 +39,7 @@ from foretold.errors import (
     TapeError,
     TargetError,
     UsageError,
+    Vacuous,
     WorkerDied,
 )
 from foretold.kernel.clock import Clock, ManualClock, SystemClock
@@ -51,6 +53,7 @@ from foretold.spec.machine.actors import Actor
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import initialize, multiple, precondition, rule
+from foretold.spec.mutants import mutant
 from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
@@ -100,6 +103,7 @@ __all__ = [
     "TapeError",
     "TargetError",
     "UsageError",
+    "Vacuous",
     "WorkerDied",
     "World",
     "__version__",
@@ -119,6 +123,7 @@ __all__ = [
     "invariant",
     "knob",
     "multiple",
+    "mutant",
     "openapi",
     "precondition",
     "reachable",

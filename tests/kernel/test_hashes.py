@@ -101,13 +101,20 @@ MAKERS: dict[str, Callable[[], Any]] = {
 }
 
 
+def referrers(thing: object) -> list[object]:
+    """Who refers to `thing`, beside the frames that look for them."""
+    return [each for each in gc.get_referrers(thing) if not inspect.isframe(each)]
+
+
 @pytest.fixture(autouse=True)
 def _anyio_is_loaded() -> Iterator[None]:
     """The backend is what `anyio` imports at its first use."""
     anyio.get_all_backends()
+    gc.collect()
     with a_run():
         pass
-    gc.collect()
+    left = [type(owner) for pair in gc.get_referrers(hashes._token) for owner in referrers(pair)]
+    assert not hashes._left(), f"an earlier test has left {left}"
     yield
     gc.collect()
 
@@ -241,6 +248,31 @@ def test_removal_is_not_held_up_by_garbage() -> None:
         assert slots() == before
     finally:
         gc.enable()
+
+
+def test_removal_collects_until_nothing_more_is_freed() -> None:
+    """What a finalizer brings back to life for a moment is garbage only in the next round."""
+    before = slots()
+    shelf: list[object] = []
+
+    class Phoenix:
+        def __init__(self) -> None:
+            self.me, self.future = self, concurrent.futures.Future[None]()
+
+        def __del__(self) -> None:
+            shelf.append(self)
+
+    def forget(phase: str, info: object) -> None:
+        if phase == "stop":
+            shelf.clear()
+
+    gc.callbacks.append(forget)
+    try:
+        with a_run():
+            Phoenix()
+        assert slots() == before
+    finally:
+        gc.callbacks.remove(forget)
 
 
 def test_our_own_futures_are_left_alone() -> None:

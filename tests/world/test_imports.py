@@ -97,3 +97,43 @@ def test_an_import_that_fails_is_told_without_our_frames(lazy: str, tmp_path: Pa
     assert "no_such_module_anywhere" in told
     assert "in_a_run" not in told
     assert "importlib" not in told
+
+
+def test_a_missing_module_is_looked_for_once_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries try optional imports at every call. What is missing stays missing, with the same
+    error, until the program or another run looks elsewhere."""
+    looked: list[str] = []
+
+    class Finder:
+        """Counts who is looked for, and finds nobody."""
+
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+            looked.append(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    monkeypatch.setattr(sys, "path", sys.path[:])
+
+    def attempt() -> str:
+        try:
+            module = importlib.import_module("an_optional_module")
+        except ModuleNotFoundError as error:
+            return f"{error} {error.name}"
+        return str(module.FOUND)
+
+    def main() -> list[str]:
+        seen = [attempt(), attempt(), attempt()]
+        sys.path.insert(0, str(tmp_path))
+        return [*seen, attempt(), attempt()]
+
+    missing = "No module named 'an_optional_module' an_optional_module"
+    before = sys.path[:]
+    assert foretold.run(main).value == [missing] * 5
+    assert looked == ["an_optional_module"] * 2, "once for each list of places"
+    (tmp_path / "an_optional_module.py").write_text("FOUND = 1\n")
+    sys.path[:] = before
+    importlib.invalidate_caches()
+    assert foretold.run(main).value == [missing] * 3 + ["1"] * 2
+    sys.modules.pop("an_optional_module")

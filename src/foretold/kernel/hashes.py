@@ -40,6 +40,7 @@ _numbers = itertools.count(1)
 _token: Final = object()
 """Each numbered object refers to it, so its reference count tells whether any of them is left."""
 _token_refs_alone: Final = sys.getrefcount(_token)
+_ROUNDS_MAX: Final = 4
 
 # --- objects that take an attribute ----------------------------------------------------------
 
@@ -195,16 +196,23 @@ def install() -> None:
             set_init_slot(subclass, slot)
 
 
-def _any_left() -> bool:
-    return bool(_numbers_by_id) or sys.getrefcount(_token) > _token_refs_alone
+def _left() -> int:
+    """How many numbered objects are alive."""
+    return len(_numbers_by_id) + sys.getrefcount(_token) - _token_refs_alone
+
+
+def _collect_numbered() -> None:
+    """Free what is garbage. What a finalizer brings back for a moment needs another round."""
+    for _ in range(_ROUNDS_MAX):
+        if not _left() or not gc.collect():
+            return
 
 
 def remove() -> None:
     """Undo `install`, unless a numbered object would change its hash by that."""
     global _anyio_done, _asyncpg_done
-    if _any_left():
-        gc.collect()
-    if not _any_left():
+    _collect_numbered()
+    if not _left():
         _changes.undo()
         vars(tasks).pop("set", None)
         _anyio_done = _asyncpg_done = False

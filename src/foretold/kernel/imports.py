@@ -7,6 +7,9 @@ imported as if it had been there when the world began: a computer that the host 
 (`answer("import")`) gives it the time of that moment, and randomness that hangs on its name alone.
 Objects it makes get no number, and the global `random` is put back.
 
+Libraries that try an optional import at each call (`import sniffio` for every lock) pay for the
+search each time; in a run the answer cannot change, so a module that is missing is missing at once.
+
 Modules that a host imports for itself (`isolate=[…]`) are imported in every run, by every host:
 they see the host as it is.
 """
@@ -14,6 +17,7 @@ they see the host as it is.
 from __future__ import annotations
 
 import importlib._bootstrap as import_system
+import sys
 from _thread import get_ident
 from collections.abc import Callable
 from typing import Any, Final
@@ -29,6 +33,13 @@ AT_ONCE: Final = frozenset({"ctypes.util"})
 on_import: Callable[[], None] | None = None
 """Called after each import inside a run, of its outermost module or one of these: what was brought
 along may want patches."""
+_missing: Final[dict[str, tuple[list[str], list[Any]]]] = {}
+"""Top-level modules that this run has looked for in vain: where, and with which finders."""
+
+
+def begin_run() -> None:
+    """What was missing in an earlier run may have been installed since."""
+    _missing.clear()
 
 
 def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
@@ -38,12 +49,18 @@ def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
     stand_in = None if give is None else give(name)
     if computer is None or stand_in is None:
         return _find_and_load(name, import_)
+    if name in _missing and _missing[name] == (sys.path, sys.meta_path):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     outermost, born = not hashes.is_paused(), generators.births()
     running[ident] = stand_in
     hashes.pause()
     try:
         with entropy_patches.own_random(stand_in):
             return _find_and_load(name, import_)
+    except ModuleNotFoundError as error:
+        if error.name == name and "." not in name and name not in sys.modules:
+            _missing[name] = sys.path[:], sys.meta_path[:]
+        raise
     finally:
         hashes.go_on()
         running[ident] = computer

@@ -196,6 +196,7 @@ class Patches:
         file_patches.begin_run(computer)
         environment_patches.begin_run()
         sqlite.begin_run()
+        imports.begin_run()
         imports.on_import = self._adopt_imported
         self._computer = running[get_ident()] = computer
 

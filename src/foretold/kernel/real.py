@@ -60,6 +60,7 @@ if sys.version_info >= (3, 13):
 signal = copy_of(_signal.signal)
 setitimer = copy_of(_signal.setitimer)
 select = copy_of(_select.select)
+sched_yield = copy_of(os.sched_yield)
 poll = copy_of(_select.poll)
 read = copy_of(os.read)
 socketpair = copy_of(_socket.socketpair)

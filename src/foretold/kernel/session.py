@@ -16,7 +16,9 @@ from foretold.kernel.patches import patches
 
 _depth = 0
 _sessions = 0
+_failures = 0
 SESSIONS_PER_COLLECTION = 200
+FAILURES_PER_COLLECTION = 50
 
 
 @contextlib.contextmanager
@@ -53,13 +55,23 @@ def session() -> Iterator[None]:
             gc.enable()
 
 
-def look_away() -> None:
-    """Inside a session: what exists by now is not looked at either when garbage is collected.
+def begin_run(*, after_failure: bool = False) -> None:
+    """Inside a session, before a run: free what is left of the one before, and put all else out of
+    sight, also what that one imported and what a search has noted since. So the collection at the
+    end of a run looks at this run alone, however long the search is.
 
-    For a search, whose notes grow while it goes on.
+    Of a run that failed something may still be in use here, and be frozen with the rest; so once in
+    a while everything is looked at.
     """
-    if _depth:
-        gc.freeze()
+    global _failures
+    if _depth < 2:
+        return  # a session for this run alone
+    _failures += after_failure
+    if _failures >= FAILURES_PER_COLLECTION:
+        _failures = 0
+        gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _collect_what_runs_left() -> None:

@@ -430,6 +430,8 @@ class Changes:
         self._tags = Tags()
 
     def apply(self, *changes: Change) -> None:
+        if not changes:
+            return  # asked in each run; to look after the tags of types costs more than the rest
         with self._tags.kept([change.owner for change in changes if type(change) is Setting]):
             try:
                 for change in changes:
@@ -443,6 +445,8 @@ class Changes:
         return bool(self._applied)
 
     def undo(self) -> None:
+        if not self._applied and not self._tags:
+            return
         with self._tags.kept(()):
             while self._applied:
                 self._applied[-1].undo()

@@ -76,6 +76,10 @@ class Tags:
     def __init__(self) -> None:
         self._before: dict[type, int] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any are kept."""
+        return bool(self._before)
+
     @contextmanager
     def kept(self, kinds: Iterable[type]) -> Iterator[None]:
         """While `kinds`, or those of an earlier call, are changed inside."""

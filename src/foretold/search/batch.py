@@ -17,7 +17,7 @@ from typing import Any
 from foretold.errors import LimitExceeded
 from foretold.kernel import real
 from foretold.kernel.reach import Feature
-from foretold.kernel.session import look_away, session
+from foretold.kernel.session import session
 from foretold.search.corpus import Lineage, changed
 from foretold.search.feedback import Sieve
 from foretold.search.isolation import Brief, runner_for
@@ -169,7 +169,6 @@ def work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Seen]]:
     if maker is None:
         maker = _makers[recipe.key] = _make_maker(recipe)
     with _one_at_a_time, session():
-        look_away()
         answers = [maker.run(errand) for errand in errands]
     for seen in answers:
         seen.brief.error = None  # an exception may hold anything, and need not survive the way

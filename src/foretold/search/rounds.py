@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
-from foretold.kernel.session import look_away
 from foretold.search.batch import Errand, Seen
 
 SINGLES = 12
@@ -61,7 +60,6 @@ class Rounds:
     def take(self) -> list[Errand]:
         """The runs of the next round; empty if there is nothing left to do."""
         self._learn(self._must_be_known())
-        look_away()  # else what a long search keeps would be looked at after every run
         size = 1 if self._planned < SINGLES else min(self._planned // 2, SIZE_MAX)
         errands = []
         for number in range(self._planned + 1, min(self._planned + size, self._runs_max) + 1):

@@ -22,8 +22,9 @@ class RuleCount:
     """How often a rule was tried, and what came of it."""
 
     tried: int = 0
-    """It was called, or would have been but for its precondition."""
+    """It was called."""
     precondition_false: int = 0
+    """It could not be called: a precondition did not hold, or there were no arguments."""
     refused: int = 0
     """The application refused properly (`foretold.Refused`)."""
     failed: int = 0
@@ -62,9 +63,11 @@ class Tally:
     rules: dict[str, RuleCount] = field(default_factory=dict)
     invariants: dict[str, InvariantCount] = field(default_factory=dict)
     faults: dict[str, FaultCount] = field(default_factory=dict)
+    mutants: dict[str, int] = field(default_factory=dict)
+    """In how many runs each declared mutant was passed."""
 
     def __bool__(self) -> bool:
-        return bool(self.rules or self.invariants or self.faults)
+        return bool(self.rules or self.invariants or self.faults or self.mutants)
 
     def rule(self, name: str, event: RuleEvent | None = None) -> None:
         """Something became of a rule; without an event it is only declared, so that one that is
@@ -105,13 +108,16 @@ class Tally:
             self.invariants[name] = _sum(self.invariants.get(name), invariant)
         for name, fault in other.faults.items():
             self.faults[name] = _sum(self.faults.get(name), fault)
+        for name, runs in other.mutants.items():
+            self.mutants[name] = self.mutants.get(name, 0) + runs
 
-    def as_data(self) -> dict[str, dict[str, list[int | None]]]:
+    def as_data(self) -> dict[str, dict[str, Any]]:
         """Plain data, for a way between processes."""
-        return {
+        counts = {
             name: {key: list(astuple(count)) for key, count in getattr(self, name).items()}
             for name in _SORTS
         }
+        return {**counts, "mutants": self.mutants}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Tally:
@@ -119,7 +125,8 @@ class Tally:
             **{
                 name: {str(key): sort(*counts) for key, counts in data[name].items()}
                 for name, sort in _SORTS.items()
-            }
+            },
+            mutants=dict(data["mutants"]),
         )
 
 

@@ -332,7 +332,7 @@ class Gateway:
         session.copying = _copy_after(session, group, answer)
         calls = any(map(calls_others, session.executes))
         committed = self.telling.answered(session, answer)
-        ended = backend.state == protocol.IDLE
+        ended, goes_on = backend.state == protocol.IDLE, backend.state == protocol.IN_TRANSACTION
         self.reply(session, answer)
         if ended:
             self.waits.notify()
@@ -341,7 +341,10 @@ class Gateway:
         if calls:
             self.waits.called()
             self.kept.look_after()
-        self.waits.settle()
+        if goes_on and not committed:
+            self.waits.settle_soon()
+        else:
+            self.waits.settle()
 
     def reply(self, session: Session, answer: list[bytes]) -> None:
         """Send the answer to the client, and turn to its next group."""

@@ -47,7 +47,7 @@ def look(gateway: Gateway, sql: str, values: tuple[object, ...]) -> Rows:
     gateway.tick()  # a new process has used up some randomness, one of the pool has not
     backend.ask(protocol.query(f"SELECT setseed({gateway.groups % 1_000 / 1_000})"))
     try:
-        return _rows(_ask(backend, _group(sql, values), sql))
+        return _rows(_ask(gateway, backend, _group(sql, values), sql))
     finally:
         gateway.pool.give_back(backend)
         gateway.waits.settle()
@@ -95,10 +95,12 @@ def _element(value: object) -> str:
     return f'"{quoted}"'
 
 
-def _ask(backend: Backend, data: bytes, sql: str) -> list[bytes]:
+def _ask(gateway: Gateway, backend: Backend, data: bytes, sql: str) -> list[bytes]:
     backend.is_clean = False
     backend.send(data)
-    outcome, messages = backend.read(lambda m: m[:1] in (READY, COPY_IN), lambda: True)
+    outcome, messages = backend.read(
+        lambda m: m[:1] in (READY, COPY_IN), lambda: gateway.waits.is_stuck(backend.pid)
+    )
     if outcome == DONE and messages[-1][:1] == COPY_IN:
         backend.send(message(COPY_FAIL, text("pg.sql brings no data")) + message(SYNC))
         outcome, more = backend.read(lambda m: m[:1] == READY)

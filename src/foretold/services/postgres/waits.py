@@ -30,6 +30,8 @@ US: Final = 1_000
 _BLOCKED: Final = (
     "cardinality(pg_blocking_pids(pid)) > 0 or cardinality(pg_safe_snapshot_blocking_pids(pid)) > 0"
 )
+SETTLE_NS: Final = 2 * MS
+"""How long locks may go unnoticed that a statement within a transaction has given back."""
 CANCELLED: Final = ("57014", "canceling statement due to user request")
 
 
@@ -39,14 +41,20 @@ class Waits:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.blocked: dict[Session, None] = {}
+        self._settles: Timer | None = None
 
     # --- locks -----------------------------------------------------------------------------------
 
     def is_blocked(self, session: Session) -> bool:
         """Whether the server says that a session waits for a lock; asked if it says nothing."""
+        return self.is_stuck(_pid(session))
+
+    def is_stuck(self, pid: int) -> bool:
+        """The same of any process of the server. That it has been silent for some real time says
+        nothing: the machine may have been busy with others."""
         rows = self.gateway.look(
             "select 1 from pg_stat_activity where "
-            f"pid = {_pid(session)} and (wait_event_type = 'BufferPin' or {_BLOCKED})"
+            f"pid = {pid} and (wait_event_type = 'BufferPin' or {_BLOCKED})"
         )
         return bool(rows)
 
@@ -62,7 +70,7 @@ class Waits:
         self.arm(session)
         if session.on_wait is not None:
             session.on_wait()
-        self.settle(besides=session)
+        self.settle_soon()
 
     def _blockers(self, session: Session) -> list[Session]:
         rows = self.gateway.look(f"select unnest(pg_blocking_pids({_pid(session)}))")
@@ -78,9 +86,9 @@ class Waits:
             lines.append(f"  for a lock of {other.name} ({other.host}), which did: {did}")
         return lines
 
-    def settle(self, besides: Session | None = None) -> None:
+    def settle(self) -> None:
         """Some locks may be free now: those who waited for them go on, each in its own time."""
-        waiting = {_pid(s): s for s in self.blocked if not s.resuming and s is not besides}
+        waiting = {_pid(s): s for s in self.blocked if not s.resuming}
         if not waiting:
             return
         pids = ",".join(map(str, waiting))
@@ -92,6 +100,16 @@ class Waits:
             session.resuming = True
             wait_ns = session.choices.pick(RESUME_NS, "time to go on with a lock")
             session.due = self.gateway.later(wait_ns, self._resume, session)
+
+    def settle_soon(self) -> None:
+        """A statement was executed, and its transaction goes on: it hardly ever frees a lock
+        (`pg_advisory_unlock`, a savepoint that is rolled back), so nobody asks after each."""
+        if self.blocked and self._settles is None:
+            self._settles = self.gateway.later(SETTLE_NS, self._settle_now)
+
+    def _settle_now(self) -> None:
+        self._settles = None
+        self.settle()
 
     def _resume(self, session: Session) -> None:
         self.gateway.tick()
