@@ -84,8 +84,11 @@ class ApiMachine(Machine):
 
     async def setup(self) -> None:
         """Start the application, and give each actor a client with its credentials."""
-        served = await self.serve()
-        self.web = served if hasattr(served, "client") else await self.world.web(served)
+        if getattr(self.world, "url", None) is not None:  # a server that runs already answers
+            self.web = await self.world.web(None)
+        else:
+            served = await self.serve()
+            self.web = served if hasattr(served, "client") else await self.world.web(served)
         self.nobody = self.web.client("nobody")
         actor: Any
         for actor in self.cast:
