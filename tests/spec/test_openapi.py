@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import Document, read_document
 from foretold.spec.openapi.properties import steady
 from foretold.spec.openapi.requests import request_for
-from foretold.spec.openapi.resources import Key, Resources, singular
+from foretold.spec.openapi.resources import ANYTHING, Key, Resources, singular
 from foretold.spec.openapi.values import Values
 from foretold.tape import Tape
 from tests.spec.small_shop import make_app
@@ -209,7 +210,9 @@ def test_ids_are_known_by_names_and_by_links() -> None:
     body = {"items": [{"id": 7, "customer_id": "c"}]}
     assert list(resources.harvest(operations[0], body)) == [
         (Key("order", "id"), 7),
+        (ANYTHING, 7),
         (Key("customer", "id"), "c"),
+        (ANYTHING, "c"),
     ]
     assert (Key("parcel", "code"), "T1") in list(
         resources.harvest(operations[1], {"id": 1, "tracking": "T1"})
@@ -244,6 +247,38 @@ def test_requests_are_written_as_http_wants_them() -> None:
     assert (request.headers, request.cookies) == ({"X-A": "??1"}, {"c": "k%20v"})
 
 
+def test_names_of_rules_tell_operations_apart() -> None:
+    """FastAPI's ids without path and method; where that is the same for two, with the path."""
+    ids = {"/a": "show_a_get", "/x/b": "show_x_b_get", "/c": "get-C things", "/d/{id}": None}
+    found = document(
+        paths={
+            path: {"get": {"responses": {}} | ({"operationId": given} if given else {})}
+            for path, given in ids.items()
+        }
+    )
+    names = [operation.name for operation in found.operations()]
+    assert names == ["show_a", "show_x_b", "get_c_things", "get_d_id"]
+
+
+class Client:
+    """Takes a request and keeps it."""
+
+    async def request(self, method: str, path: str, **options: Any) -> Any:
+        return method, path, options
+
+
+def test_credentials_are_those_of_the_client() -> None:
+    """A header for a key is a parameter in many schemas; none is made up."""
+    parameters = [{"name": n, "in": "header", "schema": {}} for n in ("X-API-Key", "X-Page")]
+    (operation,) = document(
+        paths={"/a": {"get": {"parameters": parameters, "responses": {}}}}
+    ).operations()
+    names = {"header:X-API-Key": "key", "header:X-Page": "page"}
+    request = request_for(operation, {"key": "guess", "page": "3"}, names)
+    sent = asyncio.run(request.send(Client()))
+    assert sent == ("GET", "/a", {"headers": {"X-Page": "3"}, "params": None})
+
+
 def test_what_changes_by_itself_is_not_compared() -> None:
     """Times and versions, at any depth."""
     body = {"id": 1, "updated_at": 3, "parts": [{"version": 2, "state": "x"}]}
@@ -259,6 +294,9 @@ SCHEMAS: list[Any] = [
     {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     {"type": "string", "minLength": 2, "maxLength": 4},
     {"type": "string", "pattern": "^[a-z]{2}-[0-9]+$"},
+    {"type": "string", "pattern": r"^[^\x00\n]*$", "minLength": 30, "maxLength": 90},
+    {"type": "string", "pattern": r"^\w+$", "minLength": 8},
+    {"type": "string", "pattern": "^[ab]{2,5}$", "minLength": 4},
     {"type": "string", "format": "date-time"},
     {"type": "string", "format": "date"},
     {"type": "string", "format": "uuid"},

@@ -125,23 +125,27 @@ class Document:
 
     def operations(self) -> list[Operation]:
         """All operations, in the order of the document, each with a name of its own."""
+        raw = [
+            (path, method, shared)
+            for path, item in self.raw["paths"].items()
+            for shared in [self.follow(item)]
+            for method in METHODS
+            if method in shared
+        ]
+        shorts = [_short_name(shared[method], method, path) for path, method, shared in raw]
         found: list[Operation] = []
-        for path, item in self.raw["paths"].items():
-            shared = self.follow(item)
-            for method in METHODS:
-                if method in shared:
-                    taken = {each.name for each in found}
-                    found.append(self._operation(path, method, shared, taken))
+        for short, (path, method, shared) in zip(shorts, raw, strict=True):
+            about = _last_fixed(path) if shorts.count(short) > 1 else ""
+            taken = {each.name for each in found} | RESERVED
+            found.append(self._operation(path, method, shared, _free(short, about, taken)))
         return found
 
-    def _operation(
-        self, path: str, method: str, shared: Mapping[str, Any], taken: set[str]
-    ) -> Operation:
+    def _operation(self, path: str, method: str, shared: Mapping[str, Any], name: str) -> Operation:
         raw = shared[method]
         operation_id = raw.get("operationId") or f"{method}_{path}"
         answers = {str(status): self.follow(a) for status, a in raw.get("responses", {}).items()}
         return Operation(
-            _name(operation_id, method, path, taken),
+            name,
             operation_id,
             method.upper(),
             path,
@@ -206,16 +210,27 @@ def _with_examples(schema: Any, holder: Mapping[str, Any]) -> Any:
     return {**schema, "examples": [*given, *schema.get("examples", [])]}
 
 
-def _name(operation_id: str, method: str, path: str, taken: set[str]) -> str:
+def _short_name(raw: Mapping[str, Any], method: str, path: str) -> str:
     """A Python name. FastAPI's own ids repeat path and method; what is before says enough."""
+    operation_id = raw.get("operationId") or f"{method}_{path}"
     suffix = re.sub(r"\W", "_", path) + f"_{method}"
     if operation_id.endswith(suffix) and len(operation_id) > len(suffix):
         operation_id = operation_id.removesuffix(suffix)
-    name = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_id)).strip("_")
-    name = name.lower() or method
-    name = name if not name[0].isdigit() else f"{method}_{name}"
-    number, found = 2, name
-    while found in taken or found in RESERVED:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_id)
+    name = re.sub(r"[\W_]+", "_", spaced).strip("_").lower() or method
+    return name if not name[0].isdigit() else f"{method}_{name}"
+
+
+def _last_fixed(path: str) -> str:
+    fixed = [part for part in path.split("/") if part and not part.startswith("{")]
+    return re.sub(r"\W+", "_", "_".join(fixed[-2:])).strip("_").lower()
+
+
+def _free(name: str, about: str, taken: set[str]) -> str:
+    """A name that nobody has: with what it is about, if it says too little, or with a number."""
+    name = f"{name}_{about}" if about and name != about else name
+    found, number = name, 2
+    while found in taken:
         found, number = f"{name}_{number}", number + 1
     return found
 

@@ -22,7 +22,7 @@ from foretold.spec.openapi import properties
 from foretold.spec.openapi.document import Document, Operation, read_document
 from foretold.spec.openapi.properties import Sent
 from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, Request, request_for, words_of
-from foretold.spec.openapi.resources import Flow, Key, Resources, owned
+from foretold.spec.openapi.resources import ANYTHING, Flow, Key, Resources, owned
 from foretold.spec.openapi.values import TooDeep, Values
 
 Names = dict[str, str]
@@ -30,6 +30,9 @@ Names = dict[str, str]
 Credentials = Callable[[Any], Any] | Mapping[str, Any]
 
 SENT_MAX = 200
+STEPS_MIN, STEPS_MAX = 30, 100
+WEIGHT_OF_CHANGES = 2.0
+"""Reading is done at quiet moments besides, and changes nothing."""
 KEYS = 6
 """So many idempotency keys there are in a run: few, so that they meet again."""
 
@@ -149,7 +152,7 @@ class ApiMachine(Machine):
             number = 0 if call is None else call.number
             kept = shelves.put(key.name, number, count, owned(value, actor.index))
             count += 1
-            if call is not None:
+            if call is not None and key is not ANYTHING:
                 call.produced = [[*(call.produced[0] if call.produced else []), kept.name]]
 
     def has(self, keys: Iterable[Key]) -> bool:
@@ -179,7 +182,7 @@ def openapi(
     app: Any = None,
     name: str | None = None,
     actors: int | Sequence[str] = 3,
-    steps: int = 30,
+    steps: int | None = None,
     faults: Any = None,
     credentials: Credentials | None = None,
     only: Iterable[str] = (),
@@ -212,7 +215,8 @@ def openapi(
         "strict": strict,
         "given_credentials": staticmethod(credentials) if callable(credentials) else credentials,
         "actors": actors,
-        "steps": steps,
+        "steps": max(STEPS_MIN, min(STEPS_MAX, len(chosen))) if steps is None else steps,
+        "weights": {each.name: WEIGHT_OF_CHANGES for each in chosen if each.changes},
         "faults": faults,
         "tolerates": (httpx.TransportError,),
     }
@@ -358,8 +362,9 @@ class RuleMaker:
         if parameter.where == "path":
             key = self._resources.key_of(operation, parameter)
             made_up = Persistent(self._plain.strategy(parameter.schema), _fits_a_path)
-            if key not in self._resources.given:
-                return made_up
+            if key is None or key not in self._resources.given:
+                is_id = key is not None and self._resources.is_id(parameter.name)
+                return Flow(ANYTHING, made_up) if is_id else made_up
             if (parameter, key) in self._resources.chosen_by_client(operation):
                 return made_up | Flow(key, made_up)
             needed.append(key)

@@ -15,6 +15,8 @@ BODY = "body"
 KEY_NAME = re.compile(r"(x[-_])?idempotency([-_]?key)?$", re.IGNORECASE)
 """The header by which a client says that a request is the same as before."""
 
+CREDENTIAL = re.compile(r"authorization$|(x[-_])?(api|access|auth)[-_]?(key|token)$", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -43,7 +45,10 @@ class Request:
 
     async def send(self, client: Any) -> Any:
         """Send it; returns the response."""
-        options: dict[str, Any] = {"headers": dict(self.headers)}
+        options: dict[str, Any] = {
+            # Whoever has credentials uses these, and who has none makes up none.
+            "headers": {n: v for n, v in self.headers.items() if not CREDENTIAL.match(n)}
+        }
         if self.cookies:
             told = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
             options["headers"]["Cookie"] = told

@@ -42,6 +42,10 @@ class Key(NamedTuple):
         return self.resource if self.field == "id" else f"{self.resource}_{self.field}"
 
 
+ANYTHING = Key("thing", "id")
+"""Ids of whatever: for parameters like `{target_id}`, which may mean this or that."""
+
+
 def words(name: str) -> str:
     """`orderItemId`, `Order-Item-Id`: order_item_id."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
@@ -79,6 +83,7 @@ class Resources:
             for parameter in operation.parameters
             if parameter.where == "path"
             for key in [self.key_of(operation, parameter)]
+            if key is not None
         }
         self.wanted |= set(self._named_in_requests())
         self.links: dict[str, list[tuple[tuple[str, ...], Key]]] = {}
@@ -100,9 +105,10 @@ class Resources:
         """`PUT /notes/{name}`: who writes a thing chooses what it is called."""
         last = operation.path.rstrip("/").rpartition("/")[2]
         return [
-            (parameter, self.key_of(operation, parameter))
+            (parameter, key)
             for parameter in operation.parameters
             if operation.method == "PUT" and last == "{" + parameter.name + "}"
+            if (key := self.key_of(operation, parameter)) is not None
         ]
 
     def _read_links(self) -> None:
@@ -113,12 +119,15 @@ class Resources:
                 for parameter in other.parameters if other is not None else ():
                     if parameter.name == link.parameter and other is not None:
                         key = self.key_of(other, parameter)
-                        self.wanted.add(key)
-                        self.links.setdefault(operation.name, []).append((link.pointer, key))
+                        if key is not None:
+                            self.wanted.add(key)
+                            self.links.setdefault(operation.name, []).append((link.pointer, key))
 
-    def key_of(self, operation: Operation, parameter: Parameter) -> Key:
-        """What a parameter in the path names."""
+    def key_of(self, operation: Operation, parameter: Parameter) -> Key | None:
+        """What a parameter in the path names; None if it is one of a few words."""
         name = words(parameter.name)
+        if "enum" in parameter.schema or "const" in parameter.schema:
+            return None
         if name in self._feeds:
             return Key(self._feeds[name], "id")
         before = operation.path.partition("{" + parameter.name)[0]
@@ -199,6 +208,11 @@ class Resources:
             return {inner}
         return names if name in WRAPPERS or name == "items" else {inner}
 
+    @staticmethod
+    def is_id(name: str) -> bool:
+        """Whether a parameter of that name is somebody's id, of whatever."""
+        return words(name) in IDS or _ID_OF.fullmatch(words(name)) is not None
+
     def harvest(self, operation: Operation, answer: Any) -> Iterator[tuple[Key, Any]]:
         """The ids in an answer."""
         schema = next((s for k, s in operation.answers.items() if k[0] == "2" and s), {})
@@ -221,6 +235,8 @@ class Resources:
                 plain = words(name)
                 if isinstance(each, str | int) and not isinstance(each, bool):
                     yield from ((key, each) for key in self._keys([plain], names))
+                    if plain in IDS or _ID_OF.fullmatch(plain):
+                        yield ANYTHING, each
                 elif isinstance(each, list | Mapping):
                     yield from self._in_value(each, self._inside(plain, names), depth + 1)
 
