@@ -91,9 +91,9 @@ def fields_of(model: Any) -> list[Field] | None:
         return [_pydantic_field(model, name, info) for name, info in declared.items()]
     if dataclasses.is_dataclass(model):
         return _dataclass_fields(model)
-    if typing.is_typeddict(model):
+    if issubclass(model, dict) and hasattr(model, "__required_keys__"):  # also of typing_extensions
         hints = typing.get_type_hints(model, include_extras=True)
-        needed: frozenset[str] = model.__required_keys__  # type: ignore[attr-defined]  # it has them
+        needed: frozenset[str] = model.__required_keys__
         return [Field(n, n, kind, Limits(), n in needed) for n, kind in hints.items()]
     if hasattr(model, "__pydantic_validator__"):
         return []  # a model without fields
@@ -190,10 +190,11 @@ def builder_of(model: Any) -> Callable[[Any], Any]:
         validate: Callable[[Any], Any] = model.model_validate
         return validate
     if "pydantic" in sys.modules:
-        from pydantic import TypeAdapter
+        from pydantic import PydanticUserError, TypeAdapter
 
-        adapted: Callable[[Any], Any] = TypeAdapter(model).validate_python
-        return adapted
+        with contextlib.suppress(PydanticUserError):  # typing.TypedDict before Python 3.12
+            adapted: Callable[[Any], Any] = TypeAdapter(model).validate_python
+            return adapted
     return lambda values: model(**values)
 
 
