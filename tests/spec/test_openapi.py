@@ -269,7 +269,9 @@ class Client:
 
 def test_credentials_are_those_of_the_client() -> None:
     """A header for a key is a parameter in many schemas; none is made up."""
-    parameters = [{"name": n, "in": "header", "schema": {}} for n in ("X-API-Key", "X-Page")]
+    parameters: list[Any] = [
+        {"name": n, "in": "header", "schema": {}} for n in ("X-API-Key", "X-Page")
+    ]
     (operation,) = document(
         paths={"/a": {"get": {"parameters": parameters, "responses": {}}}}
     ).operations()
