@@ -249,3 +249,8 @@ def test_what_programs_read() -> None:
         "::error",
         "::error",
     ]
+    outcome.forgiven = True
+    data = json.loads(outcome_json(outcome, target="shop:Shop", exit_code=0))
+    assert (data["verdict"], len(data["vacuity"])) == ("held", 2)
+    assert 'failures="0"' in junit_xml(outcome, runs=500, target="shop:Shop")
+    assert {line.partition(" ")[0] for line in github_annotations(outcome, "x")} == {"::warning"}

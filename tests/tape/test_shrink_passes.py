@@ -467,9 +467,12 @@ def test_there_is_one_pass_per_idea() -> None:
         "one_large",
         "calm_choices",
         "one_of_many",
+        "drop_two_calls",
+        "move_faults",
         "cut_blocks",
         "lower_choices",
         "lower_equal",
+        "lower_alike",
         "add_up",
         "shorten_slows",
     ]

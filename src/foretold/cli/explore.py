@@ -208,8 +208,8 @@ class Shown:
     def show(self, outcome: Outcome, runs: int) -> int:
         """Show it in all the ways that were asked for. Returns the exit code."""
         target = self.target
-        vacuous = outcome.vacuous or (outcome.hollow and self.vacuity == "fail")
-        code = VIOLATED if outcome.failure else VACUOUS if vacuous else HELD
+        outcome.forgiven = self.vacuity == "warn"
+        code = VIOLATED if outcome.failure else VACUOUS if outcome.is_vacuous else HELD
         code = INTERRUPTED if outcome.interrupted else code
         if self.junit is not None:
             Path(self.junit).write_text(junit_xml(outcome, runs=runs, target=target), "utf-8")

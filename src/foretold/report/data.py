@@ -14,10 +14,9 @@ from foretold.search.feedback import Coverage
 def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
     """One object, indented; keys stay as they are from one version to the next."""
     failure = outcome.failure
-    is_vacuous = outcome.vacuous or bool(outcome.hollow)
     data = {
         "target": target,
-        "verdict": "violated" if failure else "vacuous" if is_vacuous else "held",
+        "verdict": "violated" if failure else "vacuous" if outcome.is_vacuous else "held",
         "exit_code": exit_code,
         "seed": outcome.seed,
         "runs": outcome.runs,

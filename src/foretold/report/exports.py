@@ -22,11 +22,12 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
     """One test suite: the target as a test case, and one more for each further kind of failure."""
     failures = outcome.failures
+    is_hollow = bool(outcome.hollow) and not outcome.forgiven
     suite = ElementTree.Element(
         "testsuite",
         name="foretold",
         tests=str(max(1, len(failures))),
-        failures=str(len(failures) or int(bool(outcome.hollow))),
+        failures=str(len(failures) or int(is_hollow)),
         errors="0",
         skipped=str(int(outcome.vacuous)),
         time=f"{outcome.elapsed_s:.3f}",
@@ -43,7 +44,7 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         case.set("time", f"{outcome.elapsed_s:.3f}")
         if failure is not None:
             _add_failure(case, failure, runs, target)
-        elif outcome.hollow:
+        elif is_hollow:
             said = "; ".join(map(str, outcome.hollow))
             told = ElementTree.SubElement(case, "failure", type="vacuous", message=_xml(said))
             told.text = _xml("\n".join(hollow_lines(outcome.hollow)))
@@ -89,8 +90,9 @@ def github_annotations(outcome: Outcome, target: str) -> Iterator[str]:
             properties = {"file": _in_repository(place.file), "line": str(place.line), **properties}
         text = "\n".join(filter(None, [group_text(failure, target), failure.story]))
         yield _command("error", properties, text)
+    kind = "warning" if outcome.forgiven else "error"
     for each in outcome.hollow:
-        yield _command("error", {"title": "foretold: vacuous"}, f"{each}: {each.remedy}")
+        yield _command(kind, {"title": "foretold: vacuous"}, f"{each}: {each.remedy}")
     if not outcome.failures and not outcome.hollow:
         for point in outcome.missed:
             yield _command("warning", {"title": "foretold"}, f"never true in any run: {point}")

@@ -125,8 +125,15 @@ class Outcome:
     hollow: list[Hollow] = field(default_factory=list)
     """If it held: rules, invariants, points and faults that never came to anything. Empty below 100
     runs, which say too little."""
+    forgiven: bool = False
+    """That is no more than a warning."""
     interrupted: bool = False
     """Ctrl-C was pressed before the search was over."""
+
+    @property
+    def is_vacuous(self) -> bool:
+        """It held, and that is no evidence."""
+        return not self.failures and (self.vacuous or bool(self.hollow and not self.forgiven))
 
     @property
     def failure(self) -> Failure | None:

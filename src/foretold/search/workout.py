@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from foretold.errors import ForetoldError, TapeError
-from foretold.search import stock
+from foretold.kernel import real
+from foretold.search import shorter, stock
 from foretold.search.failure import Failure
 from foretold.search.isolation import Brief, Forked, Runner
 from foretold.search.pair import what_decides
@@ -28,6 +29,8 @@ from foretold.world.settings import Settings
 
 SHRINK_RUNS_MAX = 2_000
 SHRINK_S_MAX = 30.0
+OTHERS_S_MAX = 5.0
+OTHERS_RUNS = 600
 
 
 @dataclass(slots=True)
@@ -52,7 +55,11 @@ class Workshop:
             recorded = self._again(found.tape, recording=True)
             tape = recorded.recorded if recorded.signature == found.signature else None
         if tape is not None:
+            started_s, original = real.monotonic(), found.tape
             self._make_smaller(found, tape)
+            spent_s = real.monotonic() - started_s
+            if self.shrinks and shorter.is_worth_it(found.tape, spent_s / (found.shrink_runs or 1)):
+                self._try_others(found, original)
             self._try_stock(found)
         self._tell(found)
         self.save(found)
@@ -123,6 +130,26 @@ class Workshop:
             found.unfinished = not shrinking.finished
         finally:
             found.shrink_runs += shrinking.runs
+
+    def _try_others(self, found: Failure, original: Tape) -> None:
+        """Is there another way to the same failure, by a shorter program?"""
+
+        def again(tape: Tape, recording: bool) -> Brief:
+            found.shrink_runs += 1
+            return self._again(tape, recording=recording)
+
+        until_s = real.monotonic() + OTHERS_S_MAX
+        for tape in shorter.others(original, found.signature, again):
+            if real.monotonic() > until_s:
+                return
+            if tape is None:
+                continue
+            left_s = until_s - real.monotonic()
+            shrinking = Shrinking(self._again, found.signature, runs_max=OTHERS_RUNS, s_max=left_s)
+            smaller = shrinking.smallest(tape)
+            found.shrink_runs += shrinking.runs
+            if shorter.is_shorter(smaller, found.tape):
+                found.tape = smaller
 
     def _try_stock(self, found: Failure) -> None:
         """Can stock asyncio do this? Only a run in its own order that fails is a yes."""

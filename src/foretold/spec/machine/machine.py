@@ -79,7 +79,7 @@ class Machine:
 
     actors: ClassVar[int | Sequence[str]] = 1
     """How many act at the same time, or the role of each. One: call after call."""
-    steps: ClassVar[int] = 30
+    steps: ClassVar[int] = 50
     """How many calls there are in a run at most, of all actors together."""
     faults: ClassVar[FaultSet | str | None] = None
     weights: ClassVar[Mapping[str, float]] = {}

@@ -24,7 +24,7 @@ OPTIONS = ("steps", "actors", "weights")
 class Options:
     """What holds for a run."""
 
-    steps: int = 30
+    steps: int = 50
     actors: int | Sequence[str] = 1
     weights: Mapping[str, float] = field(default_factory=dict)
 

@@ -1,0 +1,51 @@
+"""A machine's failure once more from elsewhere: another run may lead to a shorter program.
+
+Leaving out calls one by one ends where no call can go any more. That need not be the shortest
+program: there may be a quite different way to the same failure (of the two ways to measure four
+litres with jugs of three and five, one takes six steps and the other one eight). So where runs are
+cheap, some more are made, and those that fail in the same way are shrunk as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from foretold.search.isolation import Brief
+from foretold.search.signature import Signature
+from foretold.tape import Tape
+from foretold.tape.shrink.calls import slots_of
+
+CALLS_MIN = 5
+"""A program of fewer calls is short enough."""
+RUNS_MAX = 600
+OTHERS_MAX = 3
+RUN_S_MAX = 0.02
+"""Dearer runs are not worth it."""
+SEED_GAP = 104_729
+
+
+def is_worth_it(tape: Tape, seconds_per_run: float) -> bool:
+    """Whether to look for another way."""
+    return len(slots_of(tape)) >= CALLS_MIN and seconds_per_run < RUN_S_MAX
+
+
+def others(
+    first: Tape, wanted: Signature, again: Callable[[Tape, bool], Brief]
+) -> Iterator[Tape | None]:
+    """Recordings of other runs that fail in the same way; None for each run that does not."""
+    found = 0
+    for number in range(1, RUNS_MAX + 1):
+        tape = Tape.seeded((first.seed + number * SEED_GAP) % (1 << 64), first.settings)
+        if again(tape, False).signature != wanted:
+            yield None
+            continue
+        seen = again(tape, True)
+        found += seen.signature == wanted
+        yield seen.recorded if seen.signature == wanted else None
+        if found == OTHERS_MAX:
+            return
+
+
+def is_shorter(tape: Tape, other: Tape) -> bool:
+    """By the number of calls alone."""
+    return len(slots_of(tape)) < len(slots_of(other))
