@@ -56,6 +56,7 @@ soak: $(READY)  ## the long searches; SOAK_FACTOR multiplies their counts
 bench: $(READY)  ## measure; figures go to build/bench.json
 	$(PY) benchmarks/run.py --output build/bench.json
 	PYTHONPATH=. $(PY) benchmarks/postgres.py --output build/postgres.json
+	$(PY) benchmarks/web.py --output build/web.json
 	$(PY) benchmarks/search.py --output build/search.json
 	$(PY) benchmarks/machines.py --output build/machines.json
 

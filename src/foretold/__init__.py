@@ -9,7 +9,7 @@ Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
     L5  report/    what a person reads: text on a terminal, notes on exceptions
     L4  search/    how tapes are found, by one process or many workers; shrunk, confirmed, kept
     L3  spec/      what must hold, and what a workload chooses; machine/: actors, rules, invariants
-        services/  real services under control: postgres/
+        services/  real services under control: postgres/, web/
     L2  world/     what surrounds the program: the world of a run and its hosts
     L1  kernel/    the simulated computer: loop, clock, entropy, patches, fence, schedulers
     L0  tape/      choices: streams, origins, file format, shrink passes

@@ -27,7 +27,7 @@ from tests.compat.scene import scenario
 TOKENS = {"token-a": "ada", "token-b": "bob"}
 NOTES: list[str] = []
 EVENTS: list[str] = []
-LIMIT, WINDOW_S = 40, 10.0
+LIMIT, WINDOW_S = 12, 10.0
 COMMIT_S = 0.02
 
 

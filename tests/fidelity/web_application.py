@@ -107,17 +107,17 @@ class Application:
     async def do_raises(self, scope: Any, receive: Any, send: Any) -> None:
         raise ValueError("before the response")
 
-    async def do_raisesLater(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: N802  # a path
+    async def do_raises_later(self, scope: Any, receive: Any, send: Any) -> None:
         await start(send, [(b"content-length", b"10")])
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         raise ValueError("in the middle")
 
-    async def do_raisesChunked(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: N802  # a path
+    async def do_raises_chunked(self, scope: Any, receive: Any, send: Any) -> None:
         await start(send)
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         raise ValueError("in the middle")
 
-    async def do_raisesAfter(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: N802  # a path
+    async def do_raises_after(self, scope: Any, receive: Any, send: Any) -> None:
         await respond(send, b"done")
         raise ValueError("after the response")
 
@@ -135,16 +135,21 @@ class Application:
         except RuntimeError as error:
             self.log.append(str(error))
 
-    async def do_bodyFirst(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: N802  # a path
+    async def do_body_first(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await send({"type": "http.response.body", "body": b"?"})
         except RuntimeError as error:
             self.log.append(str(error))
         await respond(send, b"after all")
 
-    async def do_tooShort(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: N802  # a path
+    async def do_too_short(self, scope: Any, receive: Any, send: Any) -> None:
         await start(send, [(b"content-length", b"10")])
         await send({"type": "http.response.body", "body": b"half"})
+
+    async def do_remember(self, scope: Any, receive: Any, send: Any) -> None:
+        """How often it was asked."""
+        self.log.append("remember")
+        await respond(send, str(self.log.count("remember")).encode())
 
     async def do_cookie(self, scope: Any, receive: Any, send: Any) -> None:
         """Echo the cookies, and set one."""
@@ -171,3 +176,7 @@ async def respond(send: Any, body: bytes, status: int = 200, headers: Any = ()) 
     message = {"type": "http.response.start", "status": status, "headers": [*headers, *size]}
     await send(message)
     await send({"type": "http.response.body", "body": body})
+
+
+app = Application()
+"""One that is found by its name."""

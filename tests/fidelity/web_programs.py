@@ -82,8 +82,8 @@ async def bodies(stage: Any) -> Any:
 async def mistakes(stage: Any) -> Any:
     """What a client sees of an application that does it wrong."""
     names = (
-        "raises", "raisesLater", "raisesChunked", "raisesAfter", "nothing", "half", "twice",
-        "bodyFirst", "tooShort",
+        "raises", "raises_later", "raises_chunked", "raises_after", "nothing", "half", "twice",
+        "body_first", "too_short",
     )  # fmt: skip
     found = []
     for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -120,6 +121,24 @@ def test_a_root_path_is_in_the_scope(through: str) -> None:
             return (await client.get("/peer")).json()["path"]
 
     assert run(main) == "/api/peer"
+
+
+@WAYS
+def test_an_application_is_found_by_its_name(through: str) -> None:
+    """Each process of an isolating host imports it anew: nothing survives a restart."""
+
+    async def main(world: foretold.World) -> Any:
+        world.host("web", isolate=["tests.fidelity.web_application"])
+        web = await world.web("tests.fidelity.web_application:app", through=through)
+        async with web.client() as client:
+            before = (await client.get("/remember")).text, (await client.get("/remember")).text
+        web.host.kill()
+        web.host.restart()
+        await web.host.listening(web.port)
+        async with web.client() as client:
+            return before, (await client.get("/remember")).text
+
+    assert run(main) == (("1", "2"), "1")
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -346,7 +365,8 @@ def test_an_application_that_does_not_start_again_is_tried_again(through: str) -
     assert starts == [0, 1, 2, 3]
 
 
-def test_an_exception_of_the_application_is_in_the_story() -> None:
+@WAYS
+def test_an_exception_of_the_application_is_in_the_story(through: str) -> None:
     """The client sees a 500; the reader of a failure sees why."""
     app = FastAPI()
 
@@ -355,7 +375,7 @@ def test_an_exception_of_the_application_is_in_the_story() -> None:
         raise KeyError("lamp")
 
     async def main(world: foretold.World) -> None:
-        web = await world.web(app)
+        web = await world.web(app, through=through)
         async with web.client() as client:
             foretold.always((await client.get("/")).status_code == 200, "no server error")
 
@@ -419,7 +439,8 @@ def test_a_lifespan_that_fails_is_the_tests_own_error(through: str) -> None:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        raise LookupError("no DATABASE_URL")
+        if "DATABASE_URL" not in os.environ:
+            raise LookupError("no DATABASE_URL")
         yield
 
     async def main(world: foretold.World) -> list[str]:

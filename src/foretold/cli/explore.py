@@ -32,7 +32,7 @@ from foretold.cli.targets import (
     refuse_for_tests,
     run_tape,
 )
-from foretold.errors import UsageError
+from foretold.errors import UsageError, WorkerDied
 from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
 from foretold.report.campaign import campaign_text, group_lines, verdict_line
@@ -48,7 +48,9 @@ from foretold.search.plant import plant
 from foretold.search.portfolio import EXHAUSTIVE
 from foretold.search.replayers import FreshReplayer
 from foretold.search.retry import failure_of, try_again
+from foretold.search.signature import signature_of
 from foretold.search.store import Store
+from foretold.tape import TapeFile
 
 RUNS_DEFAULT = 500
 RUNS_WITHIN_TIME = 1_000_000_000
@@ -233,8 +235,17 @@ def _saved_failures(target: str, store: Store) -> list[Failure]:
             store.set_aside(path)
         elif verdict.word == "STILL FAILS" and verdict.file is not None:
             with output_dropped():
-                failures.append(failure_of(run_tape(verdict.file), verdict.file, path))
+                failures.append(_failure_again(verdict.file, path))
     return [failure for failure in failures if failure is not None]
+
+
+def _failure_again(file: TapeFile, path: Path) -> Failure | None:
+    try:
+        return failure_of(run_tape(file), file, path)
+    except WorkerDied as error:
+        found = Failure(error, file.tape, signature_of(error), 0, file.tape.seed)
+        found.target, found.saved_as, found.reproduced = file.target, path, True
+        return found
 
 
 def _explore(

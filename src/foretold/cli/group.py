@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from foretold._version import VERSION
-from foretold.errors import ForetoldError, Nondeterminism
+from foretold.errors import ForetoldError, Nondeterminism, WorkerDied
 from foretold.report.progress import say
 
 HELD, VIOLATED, USAGE, NONDETERMINISM, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -32,7 +32,9 @@ class _Failed(click.ClickException):
 
     def __init__(self, error: ForetoldError) -> None:
         super().__init__(str(error))
-        self.exit_code = NONDETERMINISM if isinstance(error, Nondeterminism) else USAGE  # type: ignore[misc]  # click declares it for the class alone
+        code = NONDETERMINISM if isinstance(error, Nondeterminism) else USAGE
+        code = VIOLATED if isinstance(error, WorkerDied) else code
+        self.exit_code = code  # type: ignore[misc]  # click declares it for the class alone
 
 
 @click.group(

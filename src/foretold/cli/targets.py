@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from foretold.errors import ForetoldError, TargetError, UsageError
+from foretold.search.replayers import FreshReplayer
+from foretold.search.retry import ends_its_process
 from foretold.search.targets import find_function
 from foretold.tape import TapeFile
 from foretold.world.run import Run, bind_main, execute
@@ -63,6 +65,9 @@ def output_dropped() -> Iterator[None]:
 
 
 def run_tape(file: TapeFile) -> Run:
-    """Run a tape on the target it was recorded for, in detail."""
+    """Run a tape on the target it was recorded for, in detail. Raises WorkerDied if the run ends
+    its process, as it did when it was recorded: this one is not risked for that."""
+    if ends_its_process(file):
+        FreshReplayer(file.target)(file.tape)
     main, _ = load_target(file.target)
     return execute(bind_main(main), file.tape, Settings.from_tape(file.tape.settings), detail=True)

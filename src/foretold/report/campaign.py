@@ -21,6 +21,7 @@ from foretold.report.vacuity import hollow_lines, tally_lines
 from foretold.search.failure import Failure, Outcome
 from foretold.search.feedback import PER_RUNS, Coverage
 from foretold.search.retry import Verdict
+from foretold.search.signature import text_of
 from foretold.search.words import count, short_path
 
 GROWTH_SHOWN = 4
@@ -59,7 +60,7 @@ def group_lines(outcome: Outcome, target: str) -> list[str]:
 
 def group_text(failure: Failure, target: str) -> str:
     """One kind of failure on one line."""
-    said = str(failure.exception).split("\n")[0]
+    said = text_of(failure.exception).split("\n")[0]
     place = place_text(failure.exception)
     where = f" at {place}" if place else ""
     what = (

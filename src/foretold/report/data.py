@@ -9,6 +9,7 @@ from typing import Any
 from foretold.report.text import place_text, replay_arguments
 from foretold.search.failure import Failure, Outcome
 from foretold.search.feedback import Coverage
+from foretold.search.signature import text_of
 
 
 def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
@@ -74,7 +75,7 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
     settings = failure.tape.settings
     return {
         "exception": type(failure.exception).__name__,
-        "message": str(failure.exception),
+        "message": text_of(failure.exception),
         "place": place_text(failure.exception),
         "run": failure.run,
         "times": failure.times,
@@ -82,7 +83,7 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
         "seed": failure.seed,
         "order": settings.get("order"),
         "strategy": settings.get("strategy"),
-        "stock_asyncio": failure.stock_asyncio,
+        "stock_asyncio": failure.stock_asyncio if failure.stock_known else None,
         "reproduced": failure.reproduced,
         "doubt": failure.doubt,
         "shrink_runs": failure.shrink_runs,

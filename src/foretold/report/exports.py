@@ -12,7 +12,7 @@ from foretold.report.campaign import group_text
 from foretold.report.text import exception_text, failure_note, replay_arguments
 from foretold.report.vacuity import hollow_lines
 from foretold.search.failure import Failure, Outcome
-from foretold.search.signature import place_of
+from foretold.search.signature import place_of, text_of
 from foretold.search.words import short_path
 
 # What XML 1.0 cannot hold, not even escaped.
@@ -28,7 +28,7 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         name="foretold",
         tests=str(max(1, len(failures))),
         failures=str(len(failures) or int(is_hollow)),
-        errors="0",
+        errors=str(int(_ended_early(outcome))),
         skipped=str(int(outcome.vacuous)),
         time=f"{outcome.elapsed_s:.3f}",
     )
@@ -44,6 +44,9 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         case.set("time", f"{outcome.elapsed_s:.3f}")
         if failure is not None:
             _add_failure(case, failure, runs, target)
+        elif _ended_early(outcome):
+            said = f"interrupted after {outcome.runs:,} runs: nothing has failed so far"
+            ElementTree.SubElement(case, "error", message=said)
         elif is_hollow:
             said = "; ".join(map(str, outcome.hollow))
             told = ElementTree.SubElement(case, "failure", type="vacuous", message=_xml(said))
@@ -55,6 +58,10 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
+def _ended_early(outcome: Outcome) -> bool:
+    return outcome.interrupted and not outcome.failures
+
+
 def _case_name(target: str, failure: Failure | None, failures: list[Failure]) -> str:
     if failure is None or len(failures) == 1:
         return _xml(target)
@@ -64,7 +71,7 @@ def _case_name(target: str, failure: Failure | None, failures: list[Failure]) ->
 
 def _add_failure(case: ElementTree.Element, failure: Failure, runs: int, target: str) -> None:
     command = f"foretold replay {replay_arguments(failure, target)}"
-    said = str(failure.exception).split("\n")[0]
+    said = text_of(failure.exception).split("\n")[0]
     told = ElementTree.SubElement(
         case, "failure", type=type(failure.exception).__name__, message=_xml(said)
     )
@@ -107,7 +114,7 @@ def _in_repository(file: str) -> str:
 
 def _command(kind: str, properties: dict[str, str], text: str) -> str:
     said = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
-    return f"::{kind} {said}::{_escaped(text)}"
+    return f"::{kind} {said}::{_escaped(_xml(text))}"
 
 
 def _escaped(text: str, more: str = "") -> str:

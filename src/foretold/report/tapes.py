@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from foretold.report.text import departures, exception_text
 from foretold.search.pair import Decision
-from foretold.search.signature import place_of
+from foretold.search.signature import place_of, text_of
 from foretold.search.story import tell_run
 from foretold.search.words import count, duration, ordinal, short_path, until_of
 from foretold.tape import CALLBACKS, FailureNote, Tape, TapeFile, environment_differences
@@ -90,7 +90,7 @@ def is_same_failure(expected: FailureNote, error: BaseException) -> bool:
     """
     if type(error).__qualname__ != expected.type_name:
         return False
-    note = FailureNote(expected.type_name, str(error))
+    note = FailureNote(expected.type_name, text_of(error))
     place = place_of(error)
     ending = f"{place.file.rpartition('/')[2]}:{place.line}" if place is not None else ""
     same_line = bool(ending) and expected.place.rpartition("/")[2] == ending

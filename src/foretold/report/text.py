@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from foretold.search.failure import Failure, Outcome
-from foretold.search.signature import place_of
+from foretold.search.signature import place_of, text_of
 from foretold.search.words import count, short, short_path
 from foretold.tape import WORKLOAD, Tape
 
@@ -135,6 +135,8 @@ def _stock(failure: Failure) -> list[str]:
         return []  # what fails here and nowhere else says nothing about orders
     if failure.stock_asyncio:
         return ["Stock asyncio can do this."]
+    if not failure.stock_known:
+        return []
     if failure.stock_tries:
         return [
             f"Stock asyncio was not seen to take this order in {failure.stock_tries} tries; "
@@ -148,7 +150,7 @@ def _stock(failure: Failure) -> list[str]:
 
 def _replayed(failure: Failure) -> list[str]:
     if failure.reproduced is None:
-        return []
+        return [f"Beware: {failure.doubt}."] if failure.doubt else []
     doubt = f", but {failure.doubt}" if failure.doubt else ""
     if failure.reproduced:
         return [f"Replayed in a fresh process: yes{doubt}."]
@@ -205,7 +207,7 @@ def _frame_lines(error: BaseException) -> list[str]:
 
 
 def _message_lines(error: BaseException) -> list[str]:
-    name, said = type(error).__name__, str(error).splitlines()
+    name, said = type(error).__name__, text_of(error).splitlines()
     lines = [f"{name}: {said[0]}" if said else name, *said[1:]]
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
@@ -224,6 +226,11 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
         note = failure_note(failure, runs=runs, command=command)
         return f"{exception_text(failure.exception)}\n\n{note}"
     notes = [f"  {note}" for note in outcome.notes]
+    if not outcome.runs and not outcome.interrupted:
+        return wrapped(
+            f"no run of {target} was over when the time was up, so nothing was explored. Give it "
+            f"more time, or look at why a run takes so long. Seed {outcome.seed}."
+        )
     if outcome.vacuous:
         said = wrapped(
             f"nothing to explore in {target}: it held, but no choice was ever made (no two tasks "

@@ -26,9 +26,8 @@ from foretold.search.batch import (
 )
 from foretold.search.executors import ForkPool, is_cluster, wait_for_some
 from foretold.search.helper import work_by_helper
-from foretold.search.isolation import Brief
+from foretold.search.isolation import died
 from foretold.search.rounds import Rounds
-from foretold.search.signature import Signature
 from foretold.tape import TapeFile, dumps
 from foretold.world.settings import Settings
 
@@ -66,6 +65,8 @@ class Crowd:
         """Runs of batches that were lost: made again one by one."""
         self._going_on: dict[Future[Any], list[Errand]] = {}
         self._lost: set[int] = set()
+        self.until_s: float | None = None
+        """When the search is over, whoever is still at work: one of them may hang."""
         self.made = 0
         """How many runs have been made, also those that wait for others before them."""
 
@@ -77,7 +78,10 @@ class Crowd:
             self._hand_out(rounds)
             if not self._going_on:
                 return
-            for seen in self._gather():
+            done = wait_for_some(self._executor, self._going_on, self.until_s)
+            if not done:
+                return  # time is up
+            for seen in self._gather(done):
                 early[seen.errand.number] = seen
             while number in early:
                 yield early.pop(number)
@@ -103,8 +107,8 @@ class Crowd:
     def _submit(self, errands: list[Errand]) -> None:
         self._going_on[self._executor.submit(self._work, self._recipe, errands)] = errands
 
-    def _gather(self) -> Iterator[Seen]:
-        for future in wait_for_some(self._executor, self._going_on):
+    def _gather(self, done: list[Future[Any]]) -> Iterator[Seen]:
+        for future in done:
             errands = self._going_on.pop(future)
             error = future.exception()
             if error is None:
@@ -122,23 +126,17 @@ class Crowd:
         first = errands[0]
         if first.number in self._lost:
             self.made += 1
-            yield Seen(first, _died(error))
+            yield Seen(first, died(_what(error)))
             return
         runs = f"run {first.number:,}" + (f" to {errands[-1].number:,}" if len(errands) > 1 else "")
-        self._on_death(f"a worker died ({_what(error)}) over {runs}; they are made again")
+        again = "they are" if len(errands) > 1 else "it is"
+        self._on_death(f"a worker died ({_what(error)}) over {runs}; {again} made again")
         self._lost |= {errand.number for errand in errands}
         self._doubtful.extend(errands)
 
 
 def _what(error: BaseException) -> str:
     return str(error) if isinstance(error, WorkerDied) else f"{type(error).__name__}: {error}"
-
-
-def _died(error: BaseException) -> Brief:
-    """What is known of a run that ends its process: that, and no more."""
-    found = WorkerDied(f"the run ends the process it is made in: {_what(error)}")
-    signature = Signature(f"{WorkerDied.__module__}.{WorkerDied.__qualname__}", "")
-    return Brief(signature, "", 1, 0.0, error=found)
 
 
 def recipe_for(

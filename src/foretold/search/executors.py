@@ -25,6 +25,9 @@ from multiprocessing.connection import wait as wait_for_data
 from typing import Any
 
 from foretold.errors import UsageError, WorkerDied
+from foretold.kernel import real
+from foretold.search.isolation import death_of
+from foretold.search.signature import text_of
 
 WORKERS_MAX = 512
 DASK = "dask://"
@@ -132,10 +135,7 @@ class ForkPool(Executor):
         self._workers.remove(worker)
         worker.connection.close()
         _, status = os.waitpid(worker.pid, 0)
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            return f"killed by {signal.Signals(number).name}"
-        return f"it ended with exit code {os.WEXITSTATUS(status)}"
+        return death_of(status)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let all go. Those that are in the middle of something are killed if it is cancelled."""
@@ -185,7 +185,7 @@ def _answer(function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
             text = pickle.dumps((False, error))
             pickle.loads(text)  # some can be written and not read
         except Exception:
-            return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+            return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {text_of(error)}")))
         return text
 
 
@@ -230,12 +230,19 @@ def is_cluster(executor: Executor) -> bool:
     return type(executor).__module__.partition(".")[0] == "distributed"
 
 
-def wait_for_some(executor: Executor, futures: Iterable[Future[Any]]) -> list[Future[Any]]:
-    """Wait until at least one of them is done; all that are."""
+def wait_for_some(
+    executor: Executor, futures: Iterable[Future[Any]], until_s: float | None = None
+) -> list[Future[Any]]:
+    """Wait until at least one of them is done, or until an instant of `real.monotonic`; those that
+    are done."""
     asked = list(futures)
     if isinstance(executor, ForkPool):
         while not any(future.done() for future in asked):
-            executor.pump()
+            left_s = None if until_s is None else until_s - real.monotonic()
+            if left_s is not None and left_s <= 0:
+                break
+            executor.pump(left_s)
     else:
-        wait(asked, return_when=FIRST_COMPLETED)
+        left_s = None if until_s is None else max(0.0, until_s - real.monotonic())
+        wait(asked, left_s, return_when=FIRST_COMPLETED)
     return [future for future in asked if future.done()]

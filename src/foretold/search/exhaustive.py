@@ -79,7 +79,7 @@ class Enumeration:
         """How many schedules with one more have been run."""
         self.skipped = 0
         """Schedules that are equivalent to one that was run."""
-        self.cut = False
+        self.cut = self._threads = False
         self.nothing_to_choose = True
         """Every step was the only one that could be made."""
 
@@ -109,13 +109,16 @@ class Enumeration:
         """What was covered, and no more."""
         if self.complete < 0:
             return "no schedule"
-        text = f"all schedules with at most {self.complete} {_delays(self.complete)}"
+        what = "schedules of tasks" if self._threads else "schedules"
+        text = f"all {what} with at most {self.complete} {_delays(self.complete)}"
         if self.complete == 0:
             text = "the schedule without any delay"
         if self.with_more:
             text += f", and {self.with_more:,} of those with {self.complete + 1}"
         if self.cut:
             text += f" (no delay of more than {self._held_picks_max:,} steps)"
+        if self._threads:
+            text += "; the order of threads was not varied"
         return text
 
     def _is_new(self, digest: str, position: int) -> bool:
@@ -130,7 +133,8 @@ class Enumeration:
         tape.log = log = ScheduleLog(self._held_picks_max or 1 << 60)
         done = self._run(tape)
         self.cut |= log.cut
-        self.nothing_to_choose &= all(pick.alone for pick in log.picks)
+        self._threads |= log.threads
+        self.nothing_to_choose &= not log.threads and all(pick.alone for pick in log.picks)
         return tape, done, log.picks
 
     def _extended(self, node: Node) -> Iterator[tuple[Tape, Brief, Node]]:

@@ -38,6 +38,8 @@ from foretold.world.settings import Settings
 RUNS_DEFAULT = 100
 RUNS_TO_THE_END = 1 << 62
 NOTES_MAX = 10
+GRACE_S = 5.0
+"""When the time of a search is up, its workers have so long to finish what they are at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ class Search:
                 failed = self._search(planner, runs, time_s)
             self.crowd = None
             outcome.vacuous = planner.is_vacuous and not failed
-            outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
+            outcome.vacuous |= outcome.discarded == outcome.runs  # none, if time was up before
             outcome.hollow = hollow_in(outcome)
             for seen in failed:
                 self._work_out(seen)
@@ -303,6 +305,8 @@ class Search:
         """The failing runs, one of each kind."""
         outcome, rounds = self.outcome, Rounds(planner, runs)
         started = real.monotonic()
+        if self.crowd is not None and time_s is not None:
+            self.crowd.until_s = started + time_s + GRACE_S
         results = here(self._maker, rounds) if self.crowd is None else self.crowd.results(rounds)
         failed: list[Seen] = []
         with contextlib.closing(results):

@@ -49,6 +49,8 @@ class Failure:
     """What else deserves a look in this run, such as threads that were left running."""
     stock_asyncio: bool = False
     """True if stock asyncio can do this; False if it needs an order stock asyncio does not take."""
+    stock_known: bool = False
+    """Whether that was tried at all; it is not if a failure is reported as it was found."""
     stock_tries: int = 0
     """How many runs in stock order did not fail; 0 if its order is the only one it can take."""
     reproduced: bool | None = None

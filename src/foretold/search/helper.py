@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from foretold.errors import WorkerDied
 from foretold.kernel.session import session
 from foretold.search.batch import Errand, Recipe, Seen, work
+from foretold.search.signature import text_of
 
 _SIZE = struct.Struct("!Q")
 _PROGRAM = "from foretold.search.helper import serve; serve()"
@@ -86,7 +87,7 @@ def _answer(recipe: Recipe, errands: Sequence[Errand]) -> tuple[bool, Any]:
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
-            return False, RuntimeError(f"{type(error).__name__}: {error}")
+            return False, RuntimeError(f"{type(error).__name__}: {text_of(error)}")
         return False, error
 
 

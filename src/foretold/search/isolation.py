@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from foretold.arguments import check_word
-from foretold.errors import ForetoldError
+from foretold.errors import WorkerDied
 from foretold.kernel.reach import Feature
 from foretold.kernel.schedulers.profile import Profile
 from foretold.search.signature import Signature, signature_of, text_of
@@ -128,7 +129,18 @@ class Forked:
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
     ) -> Brief:
         how = {"recording": recording, "learning": learning}
-        return _from_json(in_fork(lambda: _to_json(self._in_process(tape, settings, **how))))
+        try:
+            text = in_fork(lambda: _to_json(self._in_process(tape, settings, **how)))
+        except WorkerDied as error:
+            return died(str(error))
+        return _from_json(text)
+
+
+def died(how: str) -> Brief:
+    """What is known of a run that ends its process: that, and no more."""
+    found = WorkerDied(f"the run ends the process it is made in: {how}")
+    signature = Signature(f"{WorkerDied.__module__}.{WorkerDied.__qualname__}", "")
+    return Brief(signature, "", 1, 0.0, error=found, message=str(found))
 
 
 def in_fork(work: Callable[[], str]) -> str:
@@ -152,11 +164,15 @@ def in_fork(work: Callable[[], str]) -> str:
         answer = pipe.read()
     _, status = os.waitpid(pid, 0)
     if not answer:
-        raise ForetoldError(
-            f"a forked run died without an answer (status {status}): the program ended the "
-            "process, or crashed it"
-        )
+        raise WorkerDied(death_of(status))
     return answer.decode("utf-8", "surrogatepass")
+
+
+def death_of(status: int) -> str:
+    """What a child died of, by its status as `os.waitpid` gives it."""
+    if os.WIFSIGNALED(status):
+        return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"it ended with exit code {os.WEXITSTATUS(status)}"
 
 
 def _to_json(brief: Brief) -> str:

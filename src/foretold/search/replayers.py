@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from foretold.errors import ForetoldError
+from foretold.errors import WorkerDied
 from foretold.search.isolation import in_fork
 from foretold.search.observe import Observation, observe
 from foretold.search.targets import find_function, importable_name
@@ -65,7 +66,9 @@ class FreshReplayer:
             )
             if not result.exists():
                 tail = done.stderr.strip().splitlines()[-1:] or ["no output"]
-                raise ForetoldError(f"the process that replays {self.target} died: {tail[0]}")
+                if done.returncode < 0:
+                    tail = [f"killed by {signal.Signals(-done.returncode).name}"]
+                raise WorkerDied(f"the process that replays {self.target} died: {tail[0]}")
             return Observation.from_json(result.read_text("utf-8"))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from foretold.errors import ForetoldError, TapeError
+from foretold.errors import ForetoldError, TapeError, WorkerDied
 from foretold.search.failure import Failure
 from foretold.search.observe import Observation
 from foretold.search.replayers import Replayer
@@ -46,6 +46,9 @@ def try_again(path: Path, replayer_for: Callable[[str], Replayer]) -> Verdict:
         return Verdict(path, "CANNOT REPLAY", why, file)
     try:
         seen = replayer_for(file.target)(file.tape)
+    except WorkerDied as error:
+        word: Word = "STILL FAILS" if ends_its_process(file) else "CANNOT REPLAY"
+        return Verdict(path, word, str(error), file)
     except (ForetoldError, OSError) as error:
         return Verdict(path, "CANNOT REPLAY", str(error), file)
     if seen.failed:
@@ -54,6 +57,11 @@ def try_again(path: Path, replayer_for: Callable[[str], Replayer]) -> Verdict:
         why = f"it holds here, which proves nothing: {'; '.join(elsewhere)}"
         return Verdict(path, "CANNOT REPLAY", why, file)
     return Verdict(path, "FIXED", "", file)
+
+
+def ends_its_process(file: TapeFile) -> bool:
+    """Whether the failure was that the run ended the process it was made in."""
+    return file.failure is not None and file.failure.type_name == WorkerDied.__qualname__
 
 
 def recorded_elsewhere(file: TapeFile) -> list[str]:
@@ -69,6 +77,7 @@ def failure_of(done: Run, file: TapeFile, path: Path) -> Failure | None:
     found.target = file.target
     found.digest = done.digest
     found.saved_as = path
+    found.stock_known = True
     found.stock_asyncio = file.tape.settings.get("order") == "asyncio"
     # This is a fresh process already: nothing else needs to be asked.
     found.reproduced = True

@@ -42,12 +42,17 @@ def place_of(error: BaseException) -> Place | None:
     return None
 
 
+TEXT_MAX = 10_000
+
+
 def text_of(error: BaseException) -> str:
-    """What an exception says, even if asking it raises another."""
+    """What an exception says, even if asking it raises another; not without end."""
     try:
-        return str(error)
+        text = str(error)
     except Exception as broken:
         return f"({type(error).__name__}.__str__ raised {type(broken).__name__})"
+    left = len(text) - TEXT_MAX
+    return text if left <= 0 else f"{text[:TEXT_MAX]}… and {left:,} characters more"
 
 
 def signature_of(error: BaseException) -> Signature:

@@ -21,7 +21,7 @@ from foretold.search.failure import Delay
 from foretold.search.moments import Ending, Moment, Who, lines_of, moments_of, who_of
 from foretold.search.pair import Decision
 from foretold.search.places import with_telling_places
-from foretold.search.signature import place_of
+from foretold.search.signature import place_of, text_of
 from foretold.search.transactions import tell_transactions
 from foretold.search.words import (
     callback_in_words,
@@ -46,6 +46,10 @@ REQUESTS_MAX = 24
 VALUES_MAX = 12
 
 
+_ALL_TAKE_TURNS = "No task was delayed: this happens when all take turns"
+_NOT_KNOWN = "Who went on when comes from the seed; what of it matters is not known"
+
+
 def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Delay]]:
     """The story of a run that was made with `detail=True`, and the delays in it.
 
@@ -61,6 +65,9 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
     story, delays = tell(
         tape.schedule, events, start_ns, error=done.error, choices=tape.choices, also=also
     )
+    if tape.origin == "seeded":
+        # The choices are those of the seed; none of them is known to matter.
+        story = story.replace(_ALL_TAKE_TURNS, _NOT_KNOWN, 1)
     if decision is not None:
         story = f"{story}\n{decision_text(decision)}"
     if done.opening:
@@ -165,7 +172,7 @@ def _ending(events: list[Event], culprit: Event | None, error: BaseException | N
         said = ended_how(culprit.text) if culprit is not None else "the run ends"
         return Ending(who, step, Moment(time_ns, who, None, said))
     # The list that follows in a Deadlock is part of the exception, not of its first line.
-    lines = [line.removesuffix(" Waiting:") for line in str(error).splitlines()]
+    lines = [line.removesuffix(" Waiting:") for line in text_of(error).splitlines()]
     said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     last_moment = Moment(time_ns, who, place_of(error), f"fails: {said}")
     return Ending(who, step, last_moment, _stuck(lines) if isinstance(error, Deadlock) else {})
@@ -233,7 +240,7 @@ def _departures(
     if not said:
         chosen = any(event.kind == "chose" for event in events)
         values = ", with the values that were chosen" if chosen else ""
-        return [f"No task was delayed: this happens when all take turns{values}."]
+        return [f"{_ALL_TAKE_TURNS}{values}."]
     shown = [f"  {sentence}" for sentence in said[:SENTENCES_MAX]]
     if len(said) > SENTENCES_MAX:
         shown.append(f"  … and {len(said) - SENTENCES_MAX} more")

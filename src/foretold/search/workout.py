@@ -31,6 +31,7 @@ SHRINK_RUNS_MAX = 2_000
 SHRINK_S_MAX = 30.0
 OTHERS_S_MAX = 5.0
 OTHERS_RUNS = 600
+UNSTEADY = "the same tape, run again in the same process, did not fail like this"
 
 
 @dataclass(slots=True)
@@ -54,13 +55,16 @@ class Workshop:
         if not (found.unfinished and found.tape.scheduled_by_key):
             recorded = self._again(found.tape, recording=True)
             tape = recorded.recorded if recorded.signature == found.signature else None
+            if tape is None:
+                found.doubt = UNSTEADY
         if tape is not None:
             started_s, original = real.monotonic(), found.tape
             self._make_smaller(found, tape)
             spent_s = real.monotonic() - started_s
             if self.shrinks and shorter.is_worth_it(found.tape, spent_s / (found.shrink_runs or 1)):
                 self._try_others(found, original)
-            self._try_stock(found)
+            if not found.doubt:
+                self._try_stock(found)
         self._tell(found)
         self.save(found)
         if self.replayer is not None:
@@ -106,6 +110,7 @@ class Workshop:
 
     def _make_smaller(self, found: Failure, tape: Tape) -> None:
         if self._again(tape).signature != found.signature:
+            found.doubt = UNSTEADY
             return  # the recording does not replay: keep what does
         found.tape = tape
         if not self.shrinks:
@@ -153,7 +158,7 @@ class Workshop:
 
     def _try_stock(self, found: Failure) -> None:
         """Can stock asyncio do this? Only a run in its own order that fails is a yes."""
-        tape = found.tape
+        tape, found.stock_known = found.tape, True
         if tape.settings.get("order") == "asyncio":
             found.stock_asyncio = True
             return
@@ -178,7 +183,7 @@ class Workshop:
         done = execute(self.main, found.tape, self._settings_of(found.tape), detail=True)
         if done.error is None or signature_of(done.error) != found.signature:
             found.reproduced = False
-            found.doubt = "the same tape, run again in the same process, did not fail like this"
+            found.doubt = UNSTEADY
             return
         found.exception = done.error
         found.digest = done.digest

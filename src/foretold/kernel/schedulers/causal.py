@@ -47,6 +47,8 @@ class ScheduleLog:
     picks: list[Pick] = field(default_factory=list)
     cut: bool = False
     """A hold was ended because it had lasted too long."""
+    threads: bool = False
+    """There were threads, whose order no task's scheduler decides."""
 
     def scheduler(
         self, host: str, holds: dict[tuple[str, int], Hold], register: Register, callbacks: Actor

@@ -116,6 +116,8 @@ class Crew:
         """The first thread of this host is about to start."""
         kernel, main = self.kernel, self.main
         self.threaded = kernel.crowded = True
+        if kernel.tape.log is not None:
+            kernel.tape.log.threads = True
         main.actor = kernel.register.enrol(MAIN_THREAD)
         self._until_check = kernel.check_thread_step(main.actor, 0)
 

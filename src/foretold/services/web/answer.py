@@ -88,7 +88,8 @@ class Answer:
 
     async def next(self, timeout_s: float | None) -> Any:
         """The next part: the head, some of the body, or None at its end."""
-        while not self.parts:
+        parts = self.parts
+        while not parts:
             if self._error is not None:
                 raise self._error()
             waiter = self._waiter = self._loop.create_future()
@@ -103,7 +104,7 @@ class Answer:
             if self._waiter is waiter:
                 self._waiter = None
                 raise httpx.ReadTimeout("")
-        return self.parts.popleft()
+        return parts.popleft()
 
     def read(self, part: bytes) -> None:
         """The program has this part of the body."""
@@ -131,21 +132,26 @@ def _end_wait(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-class Body(httpx.AsyncByteStream):
+class Body(httpx.AsyncByteStream, AsyncIterator[bytes]):
     """The body of a response, as it comes in."""
 
     def __init__(self, answer: Answer, timeout_s: float | None, done: Callable[[Any], Any]) -> None:
         self._answer, self._timeout_s, self._done = answer, timeout_s, done
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """No generator: each of those is entered in the loop, and a body has few parts."""
         answer = self._answer
-        while not answer.complete:
-            part = await answer.next(self._timeout_s)
-            if part is None:
-                answer.complete = True
-            else:
-                answer.read(part)
-                yield part
+        if answer.complete:
+            raise StopAsyncIteration
+        part: bytes | None = await answer.next(self._timeout_s)
+        if part is None:
+            answer.complete = True
+            raise StopAsyncIteration
+        answer.read(part)
+        return part
 
     async def aclose(self) -> None:
         """The program needs no more of it. What is left is not read: the connection is closed."""

@@ -12,6 +12,7 @@ import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from foretold.kernel.threads.baton import StrandEnded
 from foretold.services.web.answer import CLOSED
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Cycle:
         """Call the application, and tell the client if that went wrong."""
         try:
             result = await app(self.scope, self.receive, self.send)
+        except StrandEnded:
+            raise  # the process is gone
         except BaseException as error:
             self._complain("Exception in ASGI application", error)
             if self.started:
@@ -102,7 +105,9 @@ class Cycle:
 
     def _complain(self, text: str, error: BaseException | None = None) -> None:
         logger.error(text, exc_info=error)
-        self.process.tell(self, text if error is None else f"raised {error!r}")
+        if error is None:  # else the door has told
+            scope = self.scope
+            self.process.web.note("application", f"{scope['method']} {scope['path']}: {text}")
 
     async def _send_500(self) -> None:
         await self.send({"type": START, "status": 500, "headers": FAILED})

@@ -99,9 +99,12 @@ class Stepwise:
 class Door:
     """The application as the server calls it."""
 
-    def __init__(self, app: Any, marks: dict[str, Mark]) -> None:
+    def __init__(
+        self, app: Any, marks: dict[str, Mark], tell: Callable[[str, str], object]
+    ) -> None:
         self.app = app
         self.marks = marks
+        self.tell = tell
         self.visits: list[Visit] = []
         self.stepwise = False
         """Requests can be held: only then their coroutines are looked after."""
@@ -133,6 +136,9 @@ class Door:
             if not self.stepwise:
                 return await self.app(scope, receive, send)
             return await Stepwise(visit, self.app(scope, receive, visit.before(send)))
+        except Exception as error:
+            self.tell("application", f"{scope['method']} {scope['path']} raised {error!r}")
+            raise
         finally:
             self.visits.remove(visit)
             visit.release()

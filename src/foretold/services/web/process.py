@@ -8,7 +8,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
-from foretold.services.web.cycle import Cycle, logger
+from foretold.services.web.cycle import logger
 from foretold.services.web.lifespan import Lifespan
 
 if TYPE_CHECKING:
@@ -95,8 +95,3 @@ class Process:
         if root:
             head["path"], head["raw_path"] = root + head["path"], root.encode() + head["raw_path"]
         return {**self._base, **head, "state": self.state.copy()}
-
-    def tell(self, cycle: Cycle, about: str) -> None:
-        """Something happened to a request."""
-        scope = cycle.scope
-        self.web.note("application", f"{scope['method']} {scope['path']} {about}")

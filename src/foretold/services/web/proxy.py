@@ -54,6 +54,8 @@ class Proxy(httpx.AsyncBaseTransport):
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._web.is_calm:
+            return await self._send(request)
         if not self._web.world.trace.detail:
             return await self._pass(request)
         about = f"{request.method} {request.url.path}"

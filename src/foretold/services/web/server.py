@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class Web:
     def open_door(self) -> Door:
         """The application, as this process of the host has it."""
         app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
-        self.door = Door(app, self.marks)
+        self.door = Door(app, self.marks, self.note)
         nemesis = self.world.nemesis
         self.door.stepwise = nemesis is not None and "request_inside" in nemesis.occasional
         self.door.stepwise |= any(f.kind == "request_inside" for f in self.injection.armed)
@@ -107,6 +108,12 @@ class Web:
         if trace.detail:
             ns = self.host.kernel.clock.ns
             trace.keep(Event(ns, name, name, 0, SERVICE, f"{name}, {what}: {about}", None))
+
+    @property
+    def is_calm(self) -> bool:
+        """Nothing strikes requests in this run, and nobody wants to hear of them."""
+        world = self.world
+        return world.nemesis is None and not self.injection.armed and not world.trace.detail
 
     def tell(self, text: str) -> None:
         """For the story: a request was sent, or its response has come."""
@@ -228,6 +235,7 @@ async def _serve(web: Web) -> None:
     application that was up before does not start."""
     import uvicorn
 
+    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # as for our own logger
     settings: dict[str, Any] = {"host": "0.0.0.0", "port": web.port, "log_config": None}
     while True:
         door = web.open_door()
