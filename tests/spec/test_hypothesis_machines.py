@@ -86,14 +86,15 @@ def fewest_moves() -> int:
     raise AssertionError("never")
 
 
-def test_the_jugs_are_solved_in_the_fewest_moves() -> None:
+@pytest.mark.parametrize("seed", [0, 1_000, 2_000])
+def test_the_jugs_are_solved_in_the_fewest_moves(seed: int) -> None:
     """No machine can show a shorter program than there is, and breadth-first search knows it.
 
-    There is one other way, over the small jug, of which nothing can be left out: eight moves.
+    There is one other way, over the small jug, of which nothing can be left out: eight moves. Where
+    a search comes upon that one first, it has to look for another.
     """
-    ways = [rule_calls(Jugs, program_of(found_in(Jugs, seed=n).story)) for n in (0, 1_000, 2_000)]
-    assert {len(way) for way in ways} <= {6, 8}
-    assert min(map(len, ways)) == fewest_moves() == 6
+    moves = rule_calls(Jugs, program_of(found_in(Jugs, seed=seed).story))
+    assert len(moves) == fewest_moves() == 6
 
 
 @pytest.mark.parametrize("kind", [Comparison, Trees])
