@@ -71,7 +71,7 @@ def test_every_operation_succeeds_and_a_correct_shop_is_silent() -> None:
 )
 def test_the_built_in_properties_find_planted_mistakes(bug: str, said: str) -> None:
     """Each property is proved by a mistake that only it can see."""
-    outcome = foretold.explore(shop_with(bug), runs=60, shrink=False, confirm=False)
+    outcome = foretold.explore(shop_with(bug), runs=200, seed=1_000, shrink=False, confirm=False)
     assert outcome.failure is not None
     with pytest.raises(foretold.PropertyViolated, match=said):
         raise outcome.failure.exception

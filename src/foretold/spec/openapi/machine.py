@@ -31,6 +31,8 @@ Credentials = Callable[[Any], Any] | Mapping[str, Any]
 
 SENT_MAX = 200
 STEPS_MIN, STEPS_MAX = 30, 100
+PATIENCE = 12
+"""So many requests are made before one that can only be refused, for want of ids, is tried."""
 WEIGHT_OF_CHANGES = 2.0
 """Reading is done at quiet moments besides, and changes nothing."""
 KEYS = 6
@@ -345,7 +347,13 @@ class RuleMaker:
             found = self._given(BODY)
             found = self._values.strategy(operation.body.schema) if found is None else found
             arguments[name] = found if operation.body.required else st.just(OMITTED) | found
-        return _rule(operation, arguments, needed), names
+        return _rule(operation, arguments, needed, self._helpful(operation)), names
+
+    def _helpful(self, operation: Operation) -> list[Key]:
+        """Ids without which the body can only be refused, if others give them out."""
+        named = self._resources.named_in(operation.body.schema) if operation.body else []
+        others = self._resources.givers
+        return [key for key in named if others.get(key, set()) - {operation.name}]
 
     def _argument_for(
         self, operation: Operation, parameter: Any, needed: list[Key]
@@ -395,7 +403,10 @@ def _argument(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def _rule(
-    operation: Operation, arguments: Mapping[str, st.SearchStrategy[Any]], needed: list[Key]
+    operation: Operation,
+    arguments: Mapping[str, st.SearchStrategy[Any]],
+    needed: list[Key],
+    helpful: list[Key],
 ) -> Callable[..., Any]:
     name = operation.name
 
@@ -404,7 +415,7 @@ def _rule(
 
     def may(self: ApiMachine, actor: Any) -> bool:
         self.acting = actor.index  # whose ids are drawn next
-        return self.has(needed)
+        return self.has(needed) and (len(self.sent) > PATIENCE or self.has(helpful))
 
     act.__name__, act.__qualname__ = name, f"Api.{name}"
     act.__doc__ = str(operation)

@@ -88,7 +88,12 @@ class Resources:
         self.wanted |= set(self._named_in_requests())
         self.links: dict[str, list[tuple[tuple[str, ...], Key]]] = {}
         self._read_links()
-        self.given = {key for operation in self._operations for key in self._gives(operation)}
+        self.givers: dict[Key, set[str]] = {}
+        """Which operations give out which ids."""
+        for operation in self._operations:
+            for key in self._gives(operation):
+                self.givers.setdefault(key, set()).add(operation.name)
+        self.given = set(self.givers)
         """What some operation's answer, or request, really has."""
 
     def _named_in_requests(self) -> Iterator[Key]:
@@ -146,6 +151,12 @@ class Resources:
         found = _ID_OF.fullmatch(plain) if plain not in IDS else None
         key = Key(singular(found[1]), "id") if found else None
         return key if key in self.given else None
+
+    def named_in(self, schema: Any) -> list[Key]:
+        """The resources that a body has to name."""
+        followed = self._document.follow(schema)
+        required = followed.get("required", ()) if isinstance(followed, Mapping) else ()
+        return [key for name in required if (key := self.key_of_field(name)) is not None]
 
     # What answers have
 
