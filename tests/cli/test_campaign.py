@@ -71,6 +71,25 @@ def test_all_kinds_of_failure_are_told_once(tmp_path: Path) -> None:
     assert "Replay it: foretold replay" in "".join(suite.itertext())
 
 
+def test_feedback_by_branches(tmp_path: Path) -> None:
+    """Asked for on the command line or by the target itself; the report says what was counted."""
+    text = TWO_BUGS.replace("assert number != 7", "assert number < 99").replace("!= 8", "< 99")
+    text += """
+
+@foretold.simulate(feedback="branches")
+async def decorated():
+    await main()
+"""
+    programs.write(tmp_path, text)
+    search = ("--seed", "1", "--runs", "40")
+    for target in (("bank:main", "--feedback", "branches"), ("bank:decorated",)):
+        done = foretold(tmp_path, "explore", *target, *search)
+        assert done.code == 0, str(done)
+        assert "different hand-overs, states, faults, points and branches" in done.out
+    plain = foretold(tmp_path, "explore", "bank:decorated", *search, "--no-feedback")
+    assert "different hand-overs" not in plain.out
+
+
 def test_saved_failures_are_tried_first_and_all_can_be_replayed(tmp_path: Path) -> None:
     """STILL FAILS, FIXED, CANNOT REPLAY, each with its reason, by explore and by replay --all."""
     programs.write(tmp_path, TWO_BUGS)
@@ -126,6 +145,9 @@ async def interrupted():
     [
         (("explore", "bank:main", "--executor", "threads"), "executor is 'processes', or"),
         (("explore", "bank:main", "--workers", "0"), "is not in the range"),
+        (("explore", "bank:main", "--feedback", "branch"), "feedback is True, False,"),
+        (("explore", "bank:main", "--feedback", "branches", "--no-feedback"), "the opposite"),
+        (("explore", "test_x.py::test_y", "--feedback", "branches"), "simulate(feedback=…)"),
         (("replay",), "name what to replay"),
         (("replay", "--all", "bank:main"), "takes nothing besides"),
     ],

@@ -6,6 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import foretold
 from tests.report import programs
 from tests.report.stored import assert_as_stored
@@ -203,6 +205,7 @@ def test_pytest_tests_are_left_to_pytest(tmp_path: Path) -> None:
     assert failing.code == 1
     assert "AssertionError: only " in failing.out
     assert "Replay it: foretold replay .foretold/failures/" in failing.out
+    assert "::error" not in failing.out, "annotations are for GitHub"
     assert code_of("test_sleeps") == 0
     assert code_of("test_alone") == 4
     assert code_of("test_nowhere") == 2
@@ -220,6 +223,73 @@ def test_json_about_pytest_tests(tmp_path: Path) -> None:
     assert (done.code, data["verdict"]) == (1, "violated")
     assert [test["failed"] for test in data["tests"]] == [True, False, False]
     assert "test session starts" in done.err
+
+
+ANNOTATED = '''\
+"""Tests that fail in ways a terminal would not notice, and one that is expected to."""
+
+import asyncio
+
+import pytest
+
+import foretold
+
+
+async def step():
+    await asyncio.sleep(0)
+
+
+@foretold.simulate(confirm=False)
+async def test_evil():
+    await foretold.together(step(), step())
+    raise ValueError("50%, \\r::error::no\\n::set-output name=x::yes")
+
+
+@foretold.simulate(confirm=False)
+async def test_stuck():
+    await foretold.together(step(), step())
+    await asyncio.Event().wait()
+
+
+@pytest.mark.xfail
+@foretold.simulate(confirm=False)
+async def test_expected():
+    assert foretold.between(0, 1, "coin") == 2
+
+
+@foretold.simulate(confirm=False)
+async def test_holds():
+    await foretold.together(step(), step())
+    foretold.sometimes(False, "never,\\n::debug::this")
+'''
+
+
+@pytest.mark.parametrize("how", ["--github", "--json"])
+def test_annotations_of_pytest_tests(tmp_path: Path, how: str) -> None:
+    """Each failure at its line, a deadlock at its test; nothing for what is expected to fail. What
+    a program says stays on its line: it cannot give commands of its own. In GitHub's Actions
+    unasked, with paths from the root of the repository; beside JSON on the error stream."""
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    programs.write(folder, ANNOTATED, "test_evil.py")
+    asked = how == "--github"
+    variables = {} if asked else {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(tmp_path)}
+    arguments = ("explore", "test_evil.py", "--seed", "1", "--runs", "3", how)
+    done = foretold(folder, *arguments, PYTEST_ADDOPTS="--tb=no", **variables)
+    assert done.code == 1, str(done)
+    told = done.out if asked else done.err
+    *_, last_of_pytest, evil, stuck, never = told.splitlines()
+    assert last_of_pytest.startswith("=====")
+    file = "test_evil.py" if asked else "inner/test_evil.py"
+    assert evil.startswith(
+        f"::error file={file},line=17,title=foretold%3A ValueError::ValueError: 50%25, %0D::error"
+    )
+    assert "foretold replay .foretold/failures/" in evil
+    assert stuck.startswith(f"::error file={file},line=20,title=foretold%3A Deadlock::Deadlock: ")
+    assert never.startswith("::warning title=foretold::never true in any run: never,%0A::debug")
+    assert "never true in any run: never,\\n::debug::this (" in told, "our own summary, on one line"
+    if not asked:
+        assert json.loads(done.out)["verdict"] == "violated"
 
 
 def test_options_that_a_test_sets_itself_are_refused(tmp_path: Path) -> None:

@@ -23,20 +23,16 @@ from tests.compat.scene import check, for_each, scenario
 THREADS = 4
 
 
-class Service:
-    """A small service of plain `def` code on host `api`, and a host for its clients."""
+class Api:
+    """A small service of plain `def` code. It knows nothing of the world: FastAPI keeps endpoints
+    in caches of the process, and with them all that they refer to."""
 
-    def __init__(self, world: foretold.World, *, secure: bool = False) -> None:
+    def __init__(self) -> None:
         self.app = FastAPI()
         self.ports: list[int] = []
         self.failures = 0
         self.lock = threading.Lock()
         self._add_calls()
-        self.host, self.client = world.host("api"), world.host("client")
-        self.server = uvicorn.Config(self.app, host="0.0.0.0", port=80, log_config=None)
-        self.server.load()
-        if secure:
-            self.server.ssl = tls.SERVER
 
     def _add_calls(self) -> None:
         @self.app.get("/peer")
@@ -73,6 +69,18 @@ class Service:
             time.sleep(0.01)
             yield f"row {number}\n"
 
+
+class Service:
+    """The service on host `api`, and a host for its clients."""
+
+    def __init__(self, world: foretold.World, *, secure: bool = False) -> None:
+        self.api = Api()
+        self.host, self.client = world.host("api"), world.host("client")
+        self.server = uvicorn.Config(self.api.app, host="0.0.0.0", port=80, log_config=None)
+        self.server.load()
+        if secure:
+            self.server.ssl = tls.SERVER
+
     async def used_by(self, plain: Callable[[], Any]) -> Any:
         """What a plain program on the clients' host gives, once the service listens."""
         self.host.start(uvicorn.Server(self.server).serve)
@@ -102,7 +110,7 @@ async def sessions(world: foretold.World) -> Any:
             return [call.result().json() for call in calls]
 
     ports = await service.used_by(plain)
-    assert sorted(ports) == sorted(service.ports)
+    assert sorted(ports) == sorted(service.api.ports)
     assert len(set(ports)) <= THREADS
     return ports
 
@@ -124,7 +132,7 @@ async def retries(world: foretold.World) -> None:
 
     answers, took_s = await service.used_by(plain)
     assert answers == ["at last", "at last"]
-    assert service.failures == 6
+    assert service.api.failures == 6
     assert 2 <= took_s < 10
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
 import inspect
 import pathlib
@@ -101,9 +102,14 @@ MAKERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def referrers(thing: object) -> list[object]:
-    """Who refers to `thing`, beside the frames that look for them."""
-    return [each for each in gc.get_referrers(thing) if not inspect.isframe(each)]
+def numbered() -> set[str]:
+    """The classes of all that has a number."""
+    found = set()
+    for each in gc.get_objects():
+        with contextlib.suppress(AttributeError):
+            object.__getattribute__(each, hashes._ATTRIBUTE)
+            found.add(type(each).__name__)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -113,8 +119,7 @@ def _anyio_is_loaded() -> Iterator[None]:
     gc.collect()
     with a_run():
         pass
-    left = [type(owner) for pair in gc.get_referrers(hashes._token) for owner in referrers(pair)]
-    assert not hashes._left(), f"an earlier test has left {left}"
+    assert not hashes._left(), f"an earlier test has left {numbered()}"
     yield
     gc.collect()
 

@@ -188,7 +188,7 @@ def main_of(folder: Path, text: str) -> Callable[..., Any]:
 def environment(**more: str) -> dict[str, str]:
     """For child processes: they find this foretold, and nothing of what surrounds these tests."""
     source = str(Path(foretold.__file__).resolve().parents[1])
-    left_out = ("FORETOLD_", "PYTEST_", "PYTHONHASHSEED", "CI")
+    left_out = ("FORETOLD_", "PYTEST_", "PYTHONHASHSEED", "CI", "GITHUB_")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     return {**kept, "PYTHONPATH": path, **more}

@@ -64,3 +64,11 @@ async def ladder() -> None:
             return
         foretold.state("rung", rung)
     raise AssertionError("at the top")
+
+
+def nested() -> None:
+    """Three values that must all be right; nothing but branches tells how far a run has come."""
+    if foretold.between(0, 15, "first") == 11:  # noqa: SIM102  # each is to be a branch of its own
+        if foretold.between(0, 15, "second") == 3:  # noqa: SIM102  # as above
+            if foretold.between(0, 15, "third") == 8:
+                raise AssertionError("behind three branches")

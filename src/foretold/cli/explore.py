@@ -19,6 +19,7 @@ from foretold.cli.options import (
     faults_option,
     order_option,
     read_duration,
+    read_feedback,
     read_target,
     seed_option,
     steps_option,
@@ -104,6 +105,12 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @click.option(
     "--mutant", "mutants", metavar="NAME", multiple=True, help="With --plant: one more to try."
 )
+@click.option(
+    "--feedback",
+    metavar="WHAT",
+    callback=read_feedback,
+    help='Look at "branches" of your own code, too; or "branches: shop, redis" of these modules.',
+)
 @url_option
 @allow_host_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -140,15 +147,17 @@ def explore_command(
                 "tests/test_shop.py:Shop"
             )
         refuse_for_tests({**options, "time": time_s})
-        code = child.explore(
-            target,
-            runs=runs,
-            seed=seed,
-            vacuity=shown.vacuity,
-            as_json=shown.as_json,
-            junit=shown.junit,
+        sys.exit(
+            child.explore(
+                target,
+                runs=runs,
+                seed=seed,
+                vacuity=shown.vacuity,
+                as_json=shown.as_json,
+                junit=shown.junit,
+                github=shown.annotates,
+            )
         )
-        sys.exit(code)
     if runs is None:
         to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
         runs = RUNS_WITHIN_TIME if to_the_end else RUNS_DEFAULT
@@ -193,8 +202,11 @@ def _plant(
 
 def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
     """Options as `foretold.explore` takes them; what was not given is left to the target."""
+    if options["no_feedback"] and options["feedback"]:
+        raise UsageError("--feedback and --no-feedback say the opposite of each other: give one")
     given = {k: v for k, v in options.items() if v is not None and not k.startswith("no_")}
-    return given | {name: not options[f"no_{name}"] for name in ("shrink", "confirm", "feedback")}
+    without = [name for name in ("shrink", "confirm", "feedback") if options[f"no_{name}"]]
+    return given | dict.fromkeys(without, False)
 
 
 @dataclass(frozen=True)
@@ -206,6 +218,10 @@ class Shown:
     junit: str | None
     github: bool
     vacuity: str
+
+    @property
+    def annotates(self) -> bool:
+        return self.github or in_github_actions()
 
     def show(self, outcome: Outcome, runs: int) -> int:
         """Show it in all the ways that were asked for. Returns the exit code."""
@@ -219,7 +235,7 @@ class Shown:
             click.echo(outcome_json(outcome, target=target, exit_code=code))
         elif not outcome.interrupted:
             click.echo(campaign_text(outcome, runs=runs, target=target))
-        if self.github or in_github_actions():
+        if self.annotates:
             for line in github_annotations(outcome, target):
                 click.echo(line, err=self.as_json)
         return code
@@ -254,7 +270,7 @@ def _explore(
     store: Store,
     known: Outcome,
     *,
-    confirm: bool,
+    confirm: bool = True,
     **settings: Any,
 ) -> Outcome:
     target, runs = shown.target, settings["runs"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 
 from foretold.pytest_support.seeds import VARIABLE
+from foretold.search.feedback import check_feedback
 from foretold.search.portfolio import STRATEGIES
 from foretold.world.faults import faults_text
 
@@ -68,6 +70,11 @@ def read_actors(
     if value is None:
         return None
     return int(value) if value.strip().isdecimal() else [role.strip() for role in value.split(",")]
+
+
+def read_feedback(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    """`branches`, or `branches: shop, redis`."""
+    return None if value is None else check_feedback(value)
 
 
 seed_option = click.option(

@@ -12,6 +12,7 @@ A run reaches
 - *faults in a phase*: what struck while the program was in which state, or after whose step.
 - *states* that the program named, and pairs of them.
 - *points*: what `sometimes` and `reachable` saw.
+- *branches* in the user's code, if that is asked for; they are not in the trace (`branches.py`).
 """
 
 from __future__ import annotations

@@ -11,13 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from foretold.errors import UsageError
+from foretold.pytest_support.summary import never_reached
 from foretold.pytest_support.trial import EXPLAIN_VARIABLE
+from foretold.report.exports import error_line, warning_line
 from foretold.search.store import FOLDER
 
 HELD, VIOLATED, USAGE, VACUOUS, INTERRUPTED = 0, 1, 2, 4, 130
@@ -32,6 +34,7 @@ def explore(
     vacuity: str,
     as_json: bool,
     junit: str | None = None,
+    github: bool = False,
 ) -> int:
     """Search with the tests that `target` names. Returns an exit code of ours."""
     options = [] if runs is None else [f"--foretold-runs={runs}"]
@@ -44,7 +47,19 @@ def explore(
         verdict = words.get(code, "error")
         data = {"target": target, "verdict": verdict, "exit_code": code, **record}
         sys.stdout.write(json.dumps(data, indent=2) + "\n")
+    if github:
+        for line in _annotations(record["tests"]):
+            print(line, file=sys.stderr if as_json else sys.stdout)
     return code
+
+
+def _annotations(tests: list[dict[str, Any]]) -> Iterator[str]:
+    """As for other targets; but a test that is expected to fail is none of anybody's business."""
+    for test in tests:
+        if test["annotation"] is not None and not test.get("expected"):
+            yield error_line(test["annotation"])
+    for point, name in never_reached(tests).items():
+        yield warning_line(f"never true in any run: {point} ({name})")
 
 
 def replay_seed(target: str, seed: int, profile: str = "") -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from foretold.arguments import check_number, check_seed, check_whole, check_word, nearest
 from foretold.errors import UsageError
 from foretold.search.explore import explore
+from foretold.search.feedback import check_feedback
 from foretold.search.portfolio import plans_for
 from foretold.world.faults import faults_text
 from foretold.world.programs import program_of
@@ -123,6 +124,7 @@ def check_settings(runs: object, seed: object, settings: Mapping[str, Any]) -> N
         if name not in SETTINGS:
             meant = nearest(name, ("runs", "seed", *sorted(SETTINGS)))
             raise UsageError(f"foretold.simulate does not know the setting {name!r}.{meant}")
+    check_feedback(settings.get("feedback", True))
     faults_text(settings.get("faults"))
     plans_for(settings.get("order"), settings.get("strategy", "portfolio"))
     Settings().with_changes(**{k: v for k, v in settings.items() if k in _OF_RUN - _OF_SEARCH})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from foretold.arguments import printable
 from foretold.pytest_support.item import shown_path
 from foretold.search.words import count
 
@@ -23,7 +24,7 @@ def summary_lines(records: Records, seed: int, verbosity: int) -> Iterator[tuple
     for record in records:
         yield from _about(record)
     for point, test in never_reached(records).items():
-        yield f"foretold: never true in any run: {point} ({test})", True
+        yield f"foretold: never true in any run: {printable(point)} ({test})", True
 
 
 def _figures(records: Records, seed: int) -> str:

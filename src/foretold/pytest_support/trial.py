@@ -19,6 +19,7 @@ from foretold.errors import TapeError, Vacuous
 from foretold.kernel import real
 from foretold.pytest_support.simulation import Simulation
 from foretold.report.explained import explanation_text
+from foretold.report.exports import Annotation, annotation_of
 from foretold.report.text import failure_note
 from foretold.report.vacuity import hollow_lines, tally_lines
 from foretold.search.explain import explain
@@ -28,6 +29,7 @@ from foretold.search.replayers import Replayer
 from foretold.search.retry import failure_of, recorded_elsewhere
 from foretold.search.store import Store
 from foretold.tape.file import TapeFile, load
+from foretold.trace import Place
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
 from foretold.world.world import World
@@ -72,6 +74,8 @@ class Record:
     """The file that was replayed on demand."""
     saved_as: str = ""
     note: str = ""
+    annotation: Annotation | None = None
+    """The failure as GitHub is told of it."""
     fixed: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
@@ -243,12 +247,20 @@ class Trial:
     def _noted(self, found: Failure | None) -> Failure | None:
         if found is None:
             return None
-        note = failure_note(found, runs=self.errand.runs, command=self.errand.command(found))
+        command = self.errand.command(found)
+        note = failure_note(found, runs=self.errand.runs, command=command)
         found.exception.add_note(note)
         self.record.failed = True
+        self.record.annotation = annotation_of(found, command, _definition(self.simulation))
         self.record.note = note
         self.record.saved_as = str(found.saved_as or "")
         return found
+
+
+def _definition(simulation: Simulation) -> Place | None:
+    """Where the test stands: the place of a deadlock, which no line raises."""
+    code = getattr(inspect.unwrap(simulation.function), "__code__", None)
+    return None if code is None else Place(code.co_filename, code.co_firstlineno, code.co_qualname)
 
 
 def about_test() -> tuple[type[BaseException], ...]:

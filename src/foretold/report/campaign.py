@@ -45,7 +45,7 @@ def _failures_text(outcome: Outcome, runs: int, target: str) -> str:
     """Each kind of failure in full, and last all of them as a list."""
     parts = []
     for failure in outcome.failures:
-        command = f"foretold replay {replay_arguments(failure, target)}"
+        command = replay_command(failure, target)
         note = failure_note(failure, runs=runs, command=command)
         parts += [f"{exception_text(failure.exception)}\n\n{note}", "-" * 72]
     return "\n".join([*parts, *group_lines(outcome, target)])
@@ -55,11 +55,18 @@ def group_lines(outcome: Outcome, target: str) -> list[str]:
     """The failures of a campaign, one line each."""
     kinds = count(len(outcome.failures), "kind")
     lines = [f"{kinds} of failure in {count(outcome.runs, 'run')} of {target}:"]
-    return lines + [f"  {group_text(failure, target)}" for failure in outcome.failures]
+    for failure in outcome.failures:
+        lines.append(f"  {group_text(failure, replay_command(failure, target))}")
+    return lines
 
 
-def group_text(failure: Failure, target: str) -> str:
-    """One kind of failure on one line."""
+def replay_command(failure: Failure, target: str) -> str:
+    """The line that replays a failure."""
+    return f"foretold replay {replay_arguments(failure, target)}"
+
+
+def group_text(failure: Failure, command: str) -> str:
+    """One kind of failure on one line, and how to replay it."""
     said = text_of(failure.exception).split("\n")[0]
     place = place_text(failure.exception)
     where = f" at {place}" if place else ""
@@ -67,14 +74,14 @@ def group_text(failure: Failure, target: str) -> str:
         f"{type(failure.exception).__name__}: {said}" if said else type(failure.exception).__name__
     )
     times = f"{count(failure.times, 'run')}, the first was run {failure.run:,}"
-    return f"{what}{where} ({times}): foretold replay {replay_arguments(failure, target)}"
+    return f"{what}{where} ({times}): {command}"
 
 
 def coverage_lines(coverage: Coverage) -> list[str]:
     """How much was reached, how that grew, and how much is unseen; nothing if nobody counted."""
     if not coverage.reached:
         return []
-    lines = [f"  reached {coverage.reached:,} different hand-overs, states, faults and points"]
+    lines = [f"  reached {coverage.reached:,} different {coverage.kinds}"]
     if len(coverage.growth) > 1:
         lines[0] += f"; new in each further {PER_RUNS:,} runs: {growth_text(coverage.growth)}"
     expected = coverage.per_run * PER_RUNS

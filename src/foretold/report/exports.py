@@ -6,14 +6,16 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypedDict
 from xml.etree import ElementTree
 
-from foretold.report.campaign import group_text
-from foretold.report.text import exception_text, failure_note, replay_arguments
+from foretold.report.campaign import group_text, replay_command
+from foretold.report.text import exception_text, failure_note
 from foretold.report.vacuity import hollow_lines
 from foretold.search.failure import Failure, Outcome
 from foretold.search.signature import place_of, text_of
 from foretold.search.words import short_path
+from foretold.trace import Place
 
 # What XML 1.0 cannot hold, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -44,13 +46,13 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         case.set("time", f"{outcome.elapsed_s:.3f}")
         if failure is not None:
             _add_failure(case, failure, runs, target)
-        elif _ended_early(outcome):
-            said = f"interrupted after {outcome.runs:,} runs: nothing has failed so far"
-            ElementTree.SubElement(case, "error", message=said)
         elif is_hollow:
             said = "; ".join(map(str, outcome.hollow))
             told = ElementTree.SubElement(case, "failure", type="vacuous", message=_xml(said))
             told.text = _xml("\n".join(hollow_lines(outcome.hollow)))
+        elif _ended_early(outcome):
+            said = f"interrupted after {outcome.runs:,} runs: nothing has failed so far"
+            ElementTree.SubElement(case, "error", message=said)
         elif outcome.vacuous:
             ElementTree.SubElement(case, "skipped", message="nothing to explore")
     ElementTree.indent(suite)
@@ -70,7 +72,7 @@ def _case_name(target: str, failure: Failure | None, failures: list[Failure]) ->
 
 
 def _add_failure(case: ElementTree.Element, failure: Failure, runs: int, target: str) -> None:
-    command = f"foretold replay {replay_arguments(failure, target)}"
+    command = replay_command(failure, target)
     said = text_of(failure.exception).split("\n")[0]
     told = ElementTree.SubElement(
         case, "failure", type=type(failure.exception).__name__, message=_xml(said)
@@ -88,21 +90,51 @@ def in_github_actions() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
+class Annotation(TypedDict):
+    """A failure as GitHub is told of it. Plain data: it travels between processes."""
+
+    title: str
+    file: str
+    """Empty if no line is to blame."""
+    line: int
+    text: str
+
+
+def annotation_of(failure: Failure, command: str, otherwise: Place | None = None) -> Annotation:
+    """One kind of failure, and the command that replays it. `otherwise` is the place of a failure
+    that no line of the user's raised."""
+    place = place_of(failure.exception) or otherwise
+    return Annotation(
+        title=f"foretold: {type(failure.exception).__name__}",
+        file=place.file if place else "",
+        line=place.line if place else 0,
+        text="\n".join(filter(None, [group_text(failure, command), failure.story])),
+    )
+
+
 def github_annotations(outcome: Outcome, target: str) -> Iterator[str]:
     """Lines that GitHub shows beside the code: each kind of failure, and what was never true."""
     for failure in outcome.failures:
-        place = place_of(failure.exception)
-        properties = {"title": f"foretold: {type(failure.exception).__name__}"}
-        if place is not None:
-            properties = {"file": _in_repository(place.file), "line": str(place.line), **properties}
-        text = "\n".join(filter(None, [group_text(failure, target), failure.story]))
-        yield _command("error", properties, text)
+        yield error_line(annotation_of(failure, replay_command(failure, target)))
     kind = "warning" if outcome.forgiven else "error"
     for each in outcome.hollow:
         yield _command(kind, {"title": "foretold: vacuous"}, f"{each}: {each.remedy}")
     if not outcome.failures and not outcome.hollow:
-        for point in outcome.missed:
-            yield _command("warning", {"title": "foretold"}, f"never true in any run: {point}")
+        yield from map(warning_line, (f"never true in any run: {p}" for p in outcome.missed))
+
+
+def error_line(annotation: Annotation) -> str:
+    """The line for a failure."""
+    properties = {"title": annotation["title"]}
+    if annotation["file"]:
+        where = {"file": _in_repository(annotation["file"]), "line": str(annotation["line"])}
+        properties = where | properties
+    return _command("error", properties, annotation["text"])
+
+
+def warning_line(text: str) -> str:
+    """The line for what deserves a look."""
+    return _command("warning", {"title": "foretold"}, text)
 
 
 def _in_repository(file: str) -> str:

@@ -7,10 +7,11 @@ reached. A failing tape is named by its lineage, from which anybody can make it 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from foretold.kernel import real
 from foretold.kernel.reach import Feature
 from foretold.kernel.session import session
 from foretold.search.corpus import Lineage, changed
-from foretold.search.feedback import Sieve
+from foretold.search.feedback import Feedback, Sieve, branches_for
 from foretold.search.isolation import Brief, runner_for
 from foretold.search.targets import find_function
 from foretold.tape import Tape, loads
@@ -58,11 +59,14 @@ class Maker:
         settings: Settings,
         isolation: str | None = None,
         *,
-        feedback: bool = True,
+        feedback: Feedback = True,
         swarm: bool = False,
         stored: Mapping[str, Tape] | None = None,
     ) -> None:
-        self._run_tape = runner_for(main, isolation, feedback=feedback)
+        self._branches = branches_for(feedback)
+        self._run_tape = runner_for(
+            main, isolation, feedback=bool(feedback), branches=self._branches
+        )
         self._swarm = swarm
         """Whether anybody wants to know the configuration of runs that hold."""
         self._settings = settings
@@ -71,6 +75,12 @@ class Maker:
         self._sieve = Sieve()
         self.stored: Mapping[str, Tape] = stored or {}
         """Tapes that an earlier search has kept."""
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        """Around many runs: what watches them is put in place once."""
+        with contextlib.nullcontext() if self._branches is None else self._branches.installed():
+            yield
 
     def run(self, errand: Errand) -> Seen:
         """Make one run."""
@@ -141,7 +151,7 @@ class Recipe:
     path: tuple[str, ...]
     settings: tuple[tuple[str, Any], ...]
     isolation: str | None
-    feedback: bool
+    feedback: Feedback
     swarm: bool
     stored: tuple[tuple[str, str], ...] = ()
     """Tapes of an earlier search, as text."""
@@ -168,7 +178,7 @@ def work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Seen]]:
     maker = _makers.get(recipe.key)
     if maker is None:
         maker = _makers[recipe.key] = _make_maker(recipe)
-    with _one_at_a_time, session():
+    with _one_at_a_time, session(), maker.ready():
         answers = [maker.run(errand) for errand in errands]
     for seen in answers:
         seen.brief.error = None  # an exception may hold anything, and need not survive the way

@@ -25,6 +25,7 @@ from foretold.search.batch import (
     work,
 )
 from foretold.search.executors import ForkPool, is_cluster, wait_for_some
+from foretold.search.feedback import Feedback
 from foretold.search.helper import work_by_helper
 from foretold.search.isolation import died
 from foretold.search.rounds import Rounds
@@ -41,9 +42,10 @@ BATCHES_EACH = 2
 
 def here(maker: Maker, rounds: Rounds) -> Generator[Seen]:
     """Make the runs in this process, one after the other."""
-    while errands := rounds.take():
-        for errand in errands:
-            yield maker.run(errand)
+    with maker.ready():
+        while errands := rounds.take():
+            for errand in errands:
+                yield maker.run(errand)
 
 
 class Crowd:
@@ -145,7 +147,7 @@ def recipe_for(
     settings: Settings,
     isolation: str | None,
     *,
-    feedback: bool,
+    feedback: Feedback,
     swarm: bool,
 ) -> Recipe:
     """How workers come to this maker."""

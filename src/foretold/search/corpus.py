@@ -105,8 +105,9 @@ def changed(tape: Tape, change: int) -> Tape:
     generator = TapeRandom(change)
     choices = {name: list(entries) for name, entries in tape.choices.items()}
     schedule = list(tape.schedule)
+    alone = not schedule and all(len(names) < 2 for names in tape.cast.values())
     for _ in range(1 + int(generator.random() ** 2 * CHANGES_MAX)):
-        if choices and generator.random() < 0.6:
+        if choices and (generator.random() < 0.6 or alone):  # nobody else whom one could hold
             _change_choices(choices, generator)
         else:
             _change_schedule(schedule, tape, generator)

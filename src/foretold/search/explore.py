@@ -21,6 +21,7 @@ from foretold.search.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
 from foretold.search.executors import executor_named
 from foretold.search.exhaustive import Enumeration, check_delays
 from foretold.search.failure import Failure, Outcome
+from foretold.search.feedback import Feedback, check_feedback
 from foretold.search.isolation import Brief, runner_for
 from foretold.search.planner import SeedPlanner
 from foretold.search.portfolio import EXHAUSTIVE
@@ -76,7 +77,7 @@ def explore(
     shrink: bool = True,
     confirm: bool = True,
     keep_going: bool = False,
-    feedback: bool = True,
+    feedback: Feedback = True,
     time_s: float | None = None,
     save_to: str | Path | None = None,
     corpus: str | Path | None = None,
@@ -92,7 +93,14 @@ def explore(
     count as one. `workers=4` makes the runs in four forks of this process; which runs are made, and
     what is found, is the same for any number of workers. `executor` is another
     `concurrent.futures.Executor` to make them, or "dask://host:port". `feedback=False` does without
-    looking at what runs reach, which costs a few per cent.
+    looking at what runs reach and changing tapes that reached something new: nothing to a run that
+    computes, a tenth to a half more to one that does little but switch tasks. With
+    `feedback="branches"` what runs reach includes the branches they take in your own code
+    ("branches: shop, redis": in these modules). For bugs behind conditions on drawn values: three
+    nested ones, with values of sixteen each, were found in 14 of 20 searches of 1,000 runs instead
+    of 3 (it also changes tapes twice as often). It adds 5 to 10 per cent, and 0.2 µs each time for
+    a branch of which one way was never taken: a hot loop with such a branch takes 3 times as long.
+    On Python 3.11 all takes 2 to 3 times as long, and such a loop 17 times.
 
     `order=None` uses both orders. There are 100 `runs`, if nothing else is said.
     `strategy="exhaustive"` runs each schedule with at most `delays` delays (2) instead, to the end
@@ -112,6 +120,7 @@ def explore(
     if time_s is not None:
         check_number("time_s", time_s, above=0, finite=False)
     check_whole("workers", workers, at_least=1, example=4)
+    feedback = check_feedback(feedback)
     delays = check_delays(delays, strategy, order, isolation)
     several = workers > 1 or executor is not None
     if exhaustive and several:
@@ -196,7 +205,7 @@ class Search:
         settings: Settings,
         isolation: str | None = None,
         *,
-        feedback: bool = False,
+        feedback: Feedback = False,
         keeps_going: bool = False,
         stored: Mapping[str, Tape] | None = None,
     ) -> None:

@@ -18,11 +18,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from foretold.errors import UsageError
+from foretold.kernel.branches import BRANCH, Branches
+from foretold.kernel.monitoring import is_module_name, names_in
 from foretold.kernel.reach import Feature
 
 COUNTED_MAX = 3
 """Once, twice, more often: nobody asks how often."""
 PER_RUNS = 1_000
+BRANCHES = "branches"
+Feedback = bool | str
+"""Whether it is looked at what runs reach, or "branches": at the branches they take, too; or
+"branches: shop, redis" for the branches in these modules."""
+
+
+def check_feedback(value: object) -> Feedback:
+    """What `feedback` may be."""
+    if isinstance(value, bool):
+        return value
+    word, colon, _ = value.partition(":") if isinstance(value, str) else ("", "", "")
+    names = names_in(str(value))
+    if word.strip() == BRANCHES and bool(colon) == bool(names) and all(map(is_module_name, names)):
+        return str(value)
+    raise UsageError(
+        f'feedback is True, False, "{BRANCHES}" (for the branches in your own code, too) or '
+        f'"{BRANCHES}: shop, redis" (for those in these modules); got {value!r}'
+    )
+
+
+def branches_for(feedback: Feedback) -> Branches | None:
+    """Who watches branches, if that is asked for."""
+    if isinstance(feedback, bool):
+        return None
+    return Branches(names_in(feedback), told_max=COUNTED_MAX)
 
 
 class Sieve:
@@ -68,6 +96,13 @@ class Coverage:
     def reached(self) -> int:
         """How many different things were reached."""
         return len(self._times)
+
+    @property
+    def kinds(self) -> str:
+        """What is among them, in words."""
+        if any(feature[0] == BRANCH for feature in self._times):
+            return "hand-overs, states, faults, points and branches"
+        return "hand-overs, states, faults and points"
 
     def _reached_in(self, runs: int) -> int:
         return sum(times == runs for times in self._times.values())

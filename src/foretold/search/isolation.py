@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from foretold.arguments import check_word
 from foretold.errors import WorkerDied
+from foretold.kernel.branches import Branches
 from foretold.kernel.reach import Feature
 from foretold.kernel.schedulers.profile import Profile
 from foretold.search.signature import Signature, signature_of, text_of
@@ -65,28 +66,45 @@ class Runner(Protocol):
 
 
 def runner_for(
-    main: Callable[[Any], Any], isolation: str | None, *, feedback: bool = False
+    main: Callable[[Any], Any],
+    isolation: str | None,
+    *,
+    feedback: bool = False,
+    branches: Branches | None = None,
 ) -> Runner:
     """The runner for an `isolation` setting. With `feedback` it says what a run reached."""
+    here = InProcess(main, feedback=feedback, branches=branches)
     if isolation is None:
-        return InProcess(main, feedback=feedback)
+        return here
     check_word("isolation", isolation, ["fork"], none="for this process")
-    return Forked(main, feedback=feedback)
+    return Forked(here)
 
 
 class InProcess:
     """Runs share this process and its module state."""
 
-    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
+    def __init__(
+        self,
+        main: Callable[[Any], Any],
+        *,
+        feedback: bool = False,
+        branches: Branches | None = None,
+    ) -> None:
         self._main = main
         self._feedback = feedback
+        self._branches = branches
 
     def __call__(
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
     ) -> Brief:
-        asked = self._feedback and not recording
         done = execute(
-            self._main, tape, settings, recording=recording, learning=learning, feedback=asked
+            self._main,
+            tape,
+            settings,
+            recording=recording,
+            learning=learning,
+            feedback=self._feedback and not recording,
+            branches=None if recording else self._branches,
         )
         return brief_of(done)
 
@@ -122,8 +140,8 @@ def first_line(error: BaseException) -> str:
 class Forked:
     """Each run takes place in a child of this process and leaves no trace here."""
 
-    def __init__(self, main: Callable[[Any], Any], *, feedback: bool = False) -> None:
-        self._in_process = InProcess(main, feedback=feedback)
+    def __init__(self, in_process: InProcess) -> None:
+        self._in_process = in_process
 
     def __call__(
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False

@@ -9,6 +9,7 @@ from foretold.kernel.schedulers.profile import Profile
 from foretold.search.batch import Errand, Seen
 from foretold.search.budget import Budget
 from foretold.search.corpus import Corpus, Lineage
+from foretold.search.feedback import Feedback
 from foretold.search.learning import Learner
 from foretold.search.portfolio import plan_of, plans_for
 
@@ -16,6 +17,8 @@ CHANGED_FROM = 32
 """Before that many runs nearly all are new: their seeds are the better guide."""
 CHANGED_EVERY = 4
 """Of so many runs one is made from an earlier tape."""
+CHANGED_EVERY_BRANCHES = 2
+"""The same for those who ask for branches: these are about values, of which seeds know nothing."""
 
 
 class Lesson(NamedTuple):
@@ -42,7 +45,7 @@ class SeedPlanner:
         strategy: str,
         seed: int,
         *,
-        feedback: bool,
+        feedback: Feedback,
         stored: Sequence[str] = (),
         profile: str = "",
     ) -> None:
@@ -52,7 +55,8 @@ class SeedPlanner:
         self._learner = Learner()
         self._profile = profile
         """What was known before."""
-        self._feedback = feedback
+        self._feedback = bool(feedback)
+        self._changed_every = CHANGED_EVERY if feedback is True else CHANGED_EVERY_BRANCHES
         self._stored = list(stored)
         """Tapes of an earlier search that are to be tried first."""
         self.corpus = Corpus()
@@ -67,7 +71,8 @@ class SeedPlanner:
             return None
         if self._stored:
             return Errand(number, Lineage(self._seed, (), stored=self._stored.pop(0)))
-        if self.corpus.entries and number > CHANGED_FROM and number % CHANGED_EVERY == 0:
+        due = number > CHANGED_FROM and number % self._changed_every == 0
+        if due and self.corpus.entries:
             return Errand(number, self.corpus.pick(self._seed, number))
         plan, seed = self._budget.next()
         known = self._learner.text or self._profile

@@ -17,6 +17,7 @@ from foretold.arguments import nearest
 from foretold.errors import BackgroundFailure, ForetoldError, HostDied, RunDiscarded, UsageError
 from foretold.kernel.abandon import abandon, nothing_is_finalized
 from foretold.kernel.actors import restart_numbers
+from foretold.kernel.branches import Branches
 from foretold.kernel.clock import to_ns
 from foretold.kernel.loop import WorldLoop
 from foretold.kernel.patches import patches
@@ -216,12 +217,13 @@ def execute(
     sink: Callable[[str], object] | None = None,
     trace: Trace | None = None,
     feedback: bool = False,
+    branches: Branches | None = None,
 ) -> Run:
     """Run `main` on `tape` and return the verdict. Never raises what the program raises.
 
     `trace` is for who wants to see more of the run than `detail` and `sink` show. With `feedback`,
-    what the run reached is collected from it; with `learning` the run says what a search wants to
-    know for those that follow.
+    what the run reached is collected from it, and with `branches` those it took in the user's code;
+    with `learning` the run says what a search wants to know for those that follow.
     """
     _refuse_nesting()
     tape = tape.fresh(recording=recording)
@@ -231,19 +233,25 @@ def execute(
     global _last_failed
     with session():
         begin_run(after_failure=_last_failed)
-        done = _execute(main, World(tape, trace, settings), learning)
+        done = _execute(main, World(tape, trace, settings), learning, branches)
     _last_failed = done.error is not None
     if reach is not None:
         done.features = reach.features
+    if branches is not None:
+        done.features |= branches.features
     return done
 
 
-def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
+def _execute(
+    main: Callable[[World], Any], world: World, learning: bool, branches: Branches | None
+) -> Run:
     """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
     with _inside(world):
         world.begin_faults()
-        value, error = _run_to_its_end(world, main)
         kernel = world.home.kernel
+        watched = contextlib.nullcontext() if branches is None else branches.watching(kernel.notes)
+        with watched:
+            value, error = _run_to_its_end(world, main)
         discarded = isinstance(error, RunDiscarded)
         return Run(
             value,

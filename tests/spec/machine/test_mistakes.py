@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import stateful
 from hypothesis import strategies as st
 
 import foretold
@@ -85,6 +86,11 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
     "async step": (lambda: invariant()(later), 'invariant(when="quiet")'),
     "sql without rows": (lambda: invariant(sql="select 1")(ok), "right: def ok(self, rows)"),
     "an argument": (lambda: invariant()(wants), "right: def wants(self)"),
+    "Hypothesis' bundle": (lambda: rule(item=stateful.Bundle("orders")), "Write foretold.Bundle"),
+    "Hypothesis' rule": (
+        lambda: foretold.run(made(buy=stateful.rule()(lambda self: None))),
+        "`from foretold import rule",
+    ),
     "no rules": (lambda: foretold.run(made()), "has no rules"),
     "unknown bundle": (
         lambda: foretold.run(made(use=rule(item=orders)(lambda self, item: None))),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from foretold.kernel import real
 from foretold.kernel.computer import running
 from foretold.kernel.handles import label_of
+from foretold.kernel.monitoring import begin_in_thread, is_traced_by_another, monitoring
 from foretold.kernel.swap import Setting, Swap
 from foretold.kernel.threads import locks, preempt
 from foretold.kernel.threads.baton import StrandEnded, strand_of, strands
@@ -68,8 +69,7 @@ def begin_threads(crew: Crew) -> None:
 
 def _warn_of_another_tracer(crew: Crew) -> None:
     """Before `sys.monitoring` there was one trace function for all."""
-    tracer = None if hasattr(sys, "monitoring") or not crew.kernel.preempt else sys.gettrace()
-    if tracer is not None and tracer is not preempt._trace:
+    if crew.kernel.preempt and monitoring is None and is_traced_by_another():
         crew.kernel.notes[_TRACED] = None
 
 
@@ -119,7 +119,7 @@ def _life(strand: Strand, work: Callable[[], Any]) -> None:
     if not JOINABLE:
         strand.sentinel = _real.set_sentinel()
         real.lock_acquire(strand.sentinel)  # given back by the interpreter, when all is freed
-    preempt.begin_in_thread()
+    begin_in_thread()
     try:
         if not strand.doomed:
             work()

@@ -17,6 +17,7 @@ from foretold.arguments import nearest
 from foretold.errors import UsageError
 from foretold.kernel.clock import NS, to_ns
 from foretold.world.faults.web import FAILURES
+from foretold.world.world import CALL
 
 if TYPE_CHECKING:
     from foretold.services.web.server import Web
@@ -91,7 +92,9 @@ class Injection:
         nemesis = self.web.world.nemesis
         if not self.armed and (nemesis is None or not nemesis.occasional):
             return None
-        choices = self.web.world.tape.stream("fault", "web", f"{self.web.host.name}:{name}")
+        # By the call of a machine, if this is part of one: it stays when others are left out.
+        key = f"{self.web.host.name}:{name}{'#' * bool(CALL.get())}{CALL.get()}"
+        choices = self.web.world.tape.stream("fault", "web", key)
         about = f"{request.method} {request.url.path} of {name}"
         can_repeat = hasattr(request, "_content")
         for failure in self.armed:

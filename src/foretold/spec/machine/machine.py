@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from foretold.world.world import World
 
 _BLUEPRINT = "_foretold_blueprint"
+_OF_HYPOTHESIS = "hypothesis_stateful_rule"
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,11 @@ def _read(cls: type[Machine]) -> Blueprint:
                 f"{cls.__name__}.{name} has a precondition and is no rule: write "
                 "@foretold.rule(…) above it as well"
             )
+    if not rules and any(hasattr(getattr(cls, name, None), _OF_HYPOTHESIS) for name in _names(cls)):
+        raise UsageError(
+            f"the rules of {cls.__name__} are those of Hypothesis. Write "
+            "`from foretold import rule, invariant`, not `from hypothesis.stateful import …`"
+        )
     if not rules:
         raise UsageError(
             f"{cls.__name__} has no rules: nobody could do anything. Write one at least:\n"

@@ -211,6 +211,11 @@ def _each(word: str, targets: Any) -> Iterable[Any]:
 def _check_strategy(word: str, name: str, given: object) -> None:
     from hypothesis.strategies import SearchStrategy
 
+    if type(given).__module__ == "hypothesis.stateful":
+        raise UsageError(
+            f"{word}({name}={given!r}) is a bundle of Hypothesis' own machines. "
+            "Write foretold.Bundle, foretold.consumes"
+        )
     if isinstance(given, SearchStrategy):
         return
     instead = f"{name}=st.just(…) for a fixed value, {name}=st.sampled_from(…) for one of several"
