@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -463,3 +465,27 @@ def test_a_client_needs_a_name(actor: Any) -> None:
             web.client("ada", transport=httpx.MockTransport(lambda request: httpx.Response(200)))
 
     run(main)
+
+
+@WAYS
+@pytest.mark.parametrize("end", ["kill", "crash", "restart", "nothing"])
+def test_no_world_outlives_its_run(through: str, end: str) -> None:
+    """With requests in flight and clients that nobody closed; if all end by themselves, with a
+    response that nobody has read."""
+    worlds: list[weakref.ref[foretold.World]] = []
+
+    async def main(world: foretold.World) -> None:
+        worlds.append(weakref.ref(world))
+        web = await world.web(application([]), through=through)
+        client = web.client("ada")
+        asking = [asyncio.create_task(client.get(f"/wait/{n}")) for n in (1, 100)]
+        if end == "nothing":
+            await client.send(client.build_request("GET", "/large"), stream=True)
+        await asyncio.sleep(0.5)
+        if end != "nothing":
+            getattr(web.host, end)()
+        await asyncio.wait(asking, timeout=2)
+
+    foretold.run(main, background_errors="ignore")
+    gc.collect()
+    assert [world() for world in worlds] == [None]

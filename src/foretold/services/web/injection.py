@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from foretold.services.web.server import Web
     from foretold.tape import Stream
 
-SHARES: Final = (0.03, 0.1, 0.3)
+SHARES: Final = (0.05, 0.15, 0.4)
 """Which part of its requests a run has failures for."""
 REPEATED: Final = ("delivered_twice", "late_duplicate")
 LASTS_S: Final = (0.05, 0.3, 1.0, 3.0)

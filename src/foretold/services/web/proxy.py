@@ -32,7 +32,7 @@ AFTER_S: Final = (0.001, 0.01, 0.1)
 """When a client hears that its request was lost."""
 GAPS_S: Final = (0.0, 0.000_5, 0.002, 0.01, 0.05)
 """How far apart the two deliveries of a request are."""
-LATE_S: Final = (0.01, 0.1, 1.0, 5.0, 30.0)
+LATE_S: Final = (0.001, 0.01, 0.1, 1.0, 5.0, 30.0)
 MOMENTS_S: Final = (0.0, 0.000_3, 0.001, 0.003, 0.01, 0.05, 0.2)
 """How long after a request came to the application something happens: while it is worked on."""
 PAUSES_S: Final = (0.05, 0.3, 1.0, 3.0)
