@@ -23,6 +23,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import foretold.services  # worlds have services from here on
+import foretold.spec.adopted  # machines of Hypothesis can be run from here on
 import foretold.spec.model  # noqa: F401  # and machines may have models
 from foretold._version import VERSION
 from foretold.errors import (
@@ -50,6 +51,7 @@ from foretold.spec.checkers.history import UNKNOWN, Operation
 from foretold.spec.checkers.linearizable import Verdict, linearizable
 from foretold.spec.checkers.steps import StepModel
 from foretold.spec.knobs import knob
+from foretold.spec.later import drift, from_model, openapi
 from foretold.spec.machine.actors import Actor
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
@@ -119,15 +121,18 @@ __all__ = [
     "consumes",
     "current_world",
     "draw",
+    "drift",
     "enumerate_tapes",
     "explore",
     "faults",
+    "from_model",
     "initialize",
     "invariant",
     "knob",
     "linearizable",
     "multiple",
     "mutant",
+    "openapi",
     "precondition",
     "reachable",
     "replay",

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 
 from foretold.search.isolation import Brief
 from foretold.search.signature import Signature
-from foretold.tape import Tape
+from foretold.tape import WORKLOAD, Tape
 from foretold.tape.shrink.calls import slots_of
+from foretold.tape.shrink.steps import steps_of
 
 CALLS_MIN = 5
 """A program of fewer calls is short enough."""
@@ -26,7 +27,13 @@ SEED_GAP = 104_729
 
 def is_worth_it(tape: Tape, seconds_per_run: float) -> bool:
     """Whether to look for another way."""
-    return len(slots_of(tape)) >= CALLS_MIN and seconds_per_run < RUN_S_MAX
+    return seconds_per_run < RUN_S_MAX and calls_in(tape) >= CALLS_MIN
+
+
+def calls_in(tape: Tape) -> int:
+    """How many calls of rules there are, of a machine of ours or of Hypothesis'."""
+    _, steps = steps_of(tape.choices.get(WORKLOAD, ()))
+    return len(slots_of(tape)) + len(steps)
 
 
 def others(
@@ -48,4 +55,4 @@ def others(
 
 def is_shorter(tape: Tape, other: Tape) -> bool:
     """By the number of calls alone."""
-    return len(slots_of(tape)) < len(slots_of(other))
+    return calls_in(tape) < calls_in(other)
