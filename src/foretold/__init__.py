@@ -19,6 +19,9 @@ Layers (imports point only downward; `tests/style/test_layers.py` enforces it):
 Everything public is re-exported here; the modules behind it may move.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 import foretold.services  # noqa: F401  # worlds have services from here on
 from foretold._version import VERSION
 from foretold.errors import (
@@ -30,6 +33,7 @@ from foretold.errors import (
     LimitExceeded,
     Nondeterminism,
     PropertyViolated,
+    Refused,
     TapeError,
     TargetError,
     UsageError,
@@ -41,6 +45,10 @@ from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
 from foretold.spec.knobs import knob
+from foretold.spec.machine.actors import Actor
+from foretold.spec.machine.invariants import invariant
+from foretold.spec.machine.machine import Machine
+from foretold.spec.machine.rules import initialize, multiple, precondition, rule
 from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
@@ -48,10 +56,26 @@ from foretold.world import faults
 from foretold.world.run import Run, run
 from foretold.world.world import World, current_world
 
+if TYPE_CHECKING:
+    from foretold.spec.machine.bundles import Bundle, consumes
+
 __version__ = VERSION
 
+
+def __getattr__(name: str) -> Any:
+    """Bundles are strategies of Hypothesis, which takes half a second to import: not before
+    somebody wants one."""
+    if name in ("Bundle", "consumes"):
+        bundles = importlib.import_module("foretold.spec.machine.bundles")
+        globals().update(Bundle=bundles.Bundle, consumes=bundles.consumes)
+        return getattr(bundles, name)
+    raise AttributeError(f"module 'foretold' has no attribute {name!r}")
+
+
 __all__ = [
+    "Actor",
     "BackgroundFailure",
+    "Bundle",
     "Clock",
     "Deadlock",
     "Delay",
@@ -61,11 +85,13 @@ __all__ = [
     "ForetoldWarning",
     "HostDied",
     "LimitExceeded",
+    "Machine",
     "ManualClock",
     "Nondeterminism",
     "Outcome",
     "Progress",
     "PropertyViolated",
+    "Refused",
     "Run",
     "SystemClock",
     "Tape",
@@ -79,14 +105,20 @@ __all__ = [
     "between",
     "buggify",
     "choose",
+    "consumes",
     "current_world",
     "draw",
     "enumerate_tapes",
     "explore",
     "faults",
+    "initialize",
+    "invariant",
     "knob",
+    "multiple",
+    "precondition",
     "reachable",
     "replay",
+    "rule",
     "run",
     "simulate",
     "sometimes",

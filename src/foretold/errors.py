@@ -14,8 +14,9 @@
     │   │   └── PostgresError       the server refused one of our own statements
     │   ├── Nondeterminism          one tape gave two different runs
     │   └── WorkerDied              a run ended the process that it was made in
+    ├── Refused                     raised by a machine's rule: the application said no, properly
     └── AssertionError
-        └── PropertyViolated        `foretold.always(...)` was false
+        └── PropertyViolated        `foretold.always(...)` was false, or an invariant was
 
     BaseException
     └── RunDiscarded                a strategy gave no value: the run counts for nothing
@@ -133,9 +134,18 @@ class RunDiscarded(BaseException):
     """
 
 
+class Refused(Exception):
+    """The application refused what a rule asked for, as it should: `raise foretold.Refused("sold
+    out")`. The run goes on, and the refusal is counted.
+    """
+
+
 class PropertyViolated(AssertionError):
-    """A property given to `foretold.always` was false.
+    """A property given to `foretold.always` was false, or an invariant of a machine was.
 
     It is raised where the property was stated, and recorded on the world besides, so that the
     run fails even if the program swallows it.
     """
+
+    place: tuple[str, int, str] | None = None
+    """File, line and function where it was stated, if the traceback does not lead there."""

@@ -14,12 +14,15 @@ import click
 
 from foretold.cli.group import HELD, INTERRUPTED, VACUOUS, VIOLATED, app
 from foretold.cli.options import (
+    actors_option,
     faults_option,
     order_option,
     read_duration,
     read_target,
     seed_option,
+    steps_option,
     strategy_option,
+    weight_option,
 )
 from foretold.cli.targets import (
     is_node_id,
@@ -71,6 +74,9 @@ seed is pinned: then it shall do the same again, whatever was before."""
     help="With the strategy exhaustive: all schedules with so many delays.  [default: 2]",
 )
 @faults_option
+@steps_option
+@actors_option
+@weight_option
 @click.option("--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes.  [default: 1]")
 @click.option(
     "--executor", metavar="NAME", help="Who makes the runs: processes, or dask://HOST:PORT."

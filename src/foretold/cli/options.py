@@ -47,6 +47,29 @@ def read_faults(ctx: click.Context, param: click.Parameter, value: str | None) -
     return None if value is None else faults_text(value.replace(",", " "))
 
 
+def read_weights(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float] | None:
+    """`buy=3`, as often as there are rules."""
+    weights = {}
+    for value in values:
+        name, _, number = value.partition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is no weight; write buy=3") from None
+    return weights or None
+
+
+def read_actors(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> int | list[str] | None:
+    """`4`, or roles with commas between them: `buyer,buyer,admin`."""
+    if value is None:
+        return None
+    return int(value) if value.strip().isdecimal() else [role.strip() for role in value.split(",")]
+
+
 seed_option = click.option(
     "--seed",
     metavar="N",
@@ -68,4 +91,21 @@ faults_option = click.option(
     metavar="NAMES",
     callback=read_faults,
     help='What the world may do by itself: sets or kinds of faults, such as "network kill".',
+)
+steps_option = click.option(
+    "--steps", type=click.IntRange(min=0), help="Of a machine: rule calls in a run, at most."
+)
+actors_option = click.option(
+    "--actors",
+    metavar="N",
+    callback=read_actors,
+    help="Of a machine: how many act at once, or their roles (buyer,admin).",
+)
+weight_option = click.option(
+    "--weight",
+    "weights",
+    metavar="RULE=N",
+    multiple=True,
+    callback=read_weights,
+    help="Of a machine: apply a rule so many times as often; 0 for never.",
 )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from foretold.cli.group import HELD, USAGE, VIOLATED, app
 from foretold.cli.options import (
+    actors_option,
     faults_option,
     order_option,
     read_seed,
     read_target,
+    steps_option,
     strategy_option,
+    weight_option,
 )
 from foretold.cli.targets import is_node_id, is_tape, load_target, refuse_for_tests, run_tape
 from foretold.errors import UsageError
@@ -54,10 +58,13 @@ from foretold.world.settings import Settings
 @order_option
 @strategy_option
 @faults_option
-def replay_command(what: str | None, every: bool, seed: int | None, **asked: str | None) -> None:
+@steps_option
+@actors_option
+@weight_option
+def replay_command(what: str | None, every: bool, seed: int | None, **asked: Any) -> None:
     """Run again, exactly: a tape FILE, or TARGET with --seed N, or --all that have failed.
 
-    Give --order, --strategy and --faults as they were given to `explore`.
+    Give --order, --strategy, --faults and what belongs to a machine as to `explore`.
     """
     if every:
         if what is not None or seed is not None or any(asked.values()):
@@ -77,8 +84,8 @@ def replay_command(what: str | None, every: bool, seed: int | None, **asked: str
         )
     if any(asked.values()):
         raise UsageError(
-            "a tape knows its order, strategy and faults: leave --order, --strategy and --faults "
-            "out"
+            "a tape knows its order, strategy, faults and the like: leave --order, --strategy and "
+            "--faults out"
         )
     sys.exit(_replay_file(what, load(what)))
 
@@ -105,7 +112,7 @@ def replayer_of(target: str) -> Replayer:
     return FreshReplayer(target)
 
 
-def _replay_seed(target: str, seed: int, asked: dict[str, str | None]) -> int:
+def _replay_seed(target: str, seed: int, asked: dict[str, Any]) -> int:
     if is_node_id(target):
         profile = asked.pop("profile", None)
         refuse_for_tests(asked)
@@ -115,7 +122,8 @@ def _replay_seed(target: str, seed: int, asked: dict[str, str | None]) -> int:
     chosen.setdefault("profile", learned_before(Store(Path.cwd()), target, seed))
     plans = plans_for(chosen.pop("order", None), chosen.pop("strategy", "portfolio"))
     plan = plan_of(seed, plans)
-    changes = {k: v for k, v in chosen.items() if k in Settings.__dataclass_fields__}
+    own_too = getattr(main, "foretold_settings", dict)(chosen)  # a machine has some of its own
+    changes = {k: v for k, v in own_too.items() if k in Settings.__dataclass_fields__}
     settings = Settings().with_changes(**changes, order=plan.order, strategy=plan.strategy)
     tape = Tape.seeded(seed, settings.on_tape())
     done = execute(bind_main(main), tape, settings, recording=True, detail=True)

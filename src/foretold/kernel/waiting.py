@@ -59,11 +59,11 @@ def is_ours(file: str) -> bool:
 
 
 def users_place(places: list[Place]) -> Place | None:
-    """The innermost line of the user's own; else the innermost of all."""
+    """The innermost line of the user's own; else the innermost of all, unless it is ours."""
     for place in reversed(places):
         if not is_library(place.file):
             return place
-    return places[-1] if places else None
+    return places[-1] if places and not is_ours(places[-1].file) else None
 
 
 def users_callers(places: list[Place]) -> tuple[Place, ...]:

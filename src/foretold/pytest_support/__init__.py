@@ -5,6 +5,7 @@ imports nothing of this until a simulated test is about to run.
 
     simulate.py    the decorator, and what a direct call does
     simulation.py  what was decorated: the function, its settings, its signature
+    machines.py    machines as tests: `Shop.TestCase`
     trial.py       one test: yesterday's failures first, then the search
     item.py        the trial of a pytest item: seed, options, output
     fixtures.py    what fixtures hand over, and why that is worth a warning

@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import sys
+import unittest
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, overload
@@ -13,6 +14,7 @@ from typing import Any, overload
 from foretold.errors import UsageError
 from foretold.pytest_support.fixtures import ForetoldWarning
 from foretold.pytest_support.item import shown_path, trial_of
+from foretold.pytest_support.machines import test_case_of
 from foretold.pytest_support.seeds import fresh_seed, seed_of_environment
 from foretold.pytest_support.simulation import RUNS_DEFAULT, Function, Simulation, simulation_of
 from foretold.pytest_support.tidy import tidy
@@ -21,7 +23,12 @@ from foretold.search.failure import Failure
 from foretold.search.replayers import FreshReplayer
 from foretold.search.store import Store
 from foretold.search.targets import importable_name
+from foretold.spec.machine.machine import Machine
 from foretold.world.world import World, world_or_none
+
+
+@overload
+def simulate(function: type[Machine], /, **settings: Any) -> type[unittest.TestCase]: ...
 
 
 @overload
@@ -68,12 +75,18 @@ def simulate(
     **Fixtures are set up once per test, not once per run.** What a fixture hands over is shared by
     all runs: let it be immutable, or build it inside of the test. Mutable state is warned about.
 
+    On a `foretold.Machine`, or called with one, it gives a test case for pytest or unittest:
+    `TestShop = foretold.simulate(Shop, runs=500)`. Its `steps`, `actors`, `weights` are settings.
+
     Called directly, outside of pytest, the function is tried in the same way. Inside a run it is
     simply called, in the world of that run; so `foretold.replay(test_x, "some.tape")` works.
     """
     settings = {"order": order, "strategy": strategy, **settings}
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Any) -> Any:
+        if isinstance(function, type) and issubclass(function, Machine):
+            given = {"runs": runs, "seed": seed, **settings}
+            return test_case_of(function, {k: v for k, v in given.items() if v is not None})
         return _simulated(simulation_of(function, runs, seed, settings))
 
     return decorate if function is None else decorate(function)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import shlex
 import textwrap
 import traceback
@@ -25,6 +26,7 @@ FRAMES_MAX = 12
 WIDTH_CHARS = 100
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LOOP = f"{os.sep}asyncio{os.sep}"
+_SLOT = re.compile(r"machine/\d+")
 
 
 def failure_note(failure: Failure, *, runs: int, command: str) -> str:
@@ -52,7 +54,7 @@ def _found(failure: Failure, runs: int) -> str:
 
 def _configured(failure: Failure) -> list[str]:
     """What the run drew for all of it, as far as the story does not tell it: faults and knobs."""
-    told = ("order", "strategy", "cost of a step", "slow steps")
+    told = ("order", "strategy", "cost of a step", "slow steps", "rule ")
     drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(told)}
     faults = [name.removeprefix("fault ") for name, v in drawn.items() if _is_on(name, v)]
     parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ")]
@@ -78,12 +80,19 @@ def departures(tape: Tape) -> str:
     counted = [
         (len(tape.schedule.holds), "delay"),
         (len(tape.schedule.slows), "late step"),
+        (_rule_calls(tape), "rule call"),
         (chosen, "chosen value"),
         (_faults_on(tape), "fault"),
         (_late_messages(tape), "late message"),
     ]
     parts = [count(n, noun) for n, noun in counted if n]
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
+
+
+def _rule_calls(tape: Tape) -> int:
+    """How many slots of a machine are in use; one may still find that nothing can be done."""
+    slots = (entries for name, entries in tape.choices.items() if _SLOT.fullmatch(name))
+    return sum(bool(entries and entries[0].value) for entries in slots)
 
 
 def _late_messages(tape: Tape) -> int:

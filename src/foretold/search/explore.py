@@ -113,7 +113,7 @@ def explore(
     several = workers > 1 or executor is not None
     if exhaustive and several:
         raise UsageError('strategy="exhaustive" runs in one process: leave workers=1')
-    changed = _settings({**settings, "faults": faults})
+    changed = _settings(main, {**settings, "faults": faults})
     stored = load_corpus(Path(corpus)) if corpus is not None else {}
     planner = SeedPlanner(
         order, strategy, seed, feedback=feedback, stored=list(stored), profile=changed.profile
@@ -141,7 +141,9 @@ def explore(
         return outcome
 
 
-def _settings(changes: dict[str, Any]) -> Settings:
+def _settings(main: Main, changes: dict[str, Any]) -> Settings:
+    own = getattr(main, "foretold_settings", None)
+    changes = changes if own is None else own(changes)  # a machine has settings of its own
     known = [field.name for field in fields(Settings)]
     for name in changes:
         if name not in known:
@@ -331,6 +333,8 @@ class Search:
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
             _add_points(outcome, done)
+        if done.tally is not None:
+            outcome.tally.add(done.tally)
         outcome.notes = outcome.notes or done.notes[:NOTES_MAX]
         self._tell_progress(outcome.runs, "searching")
 

@@ -13,6 +13,7 @@ from foretold.search.swarm import Swarm
 from foretold.tape import Hold, Tape
 from foretold.tape.file import FailureNote, TapeFile, save
 from foretold.trace import Place
+from foretold.world.tally import Tally
 
 
 class Delay(NamedTuple):
@@ -112,6 +113,8 @@ class Outcome:
     virtual_s: float = 0.0
     coverage: Coverage = field(default_factory=Coverage)
     """What all runs together reached."""
+    tally: Tally = field(default_factory=Tally)
+    """How often each rule, invariant and fault came to something, in all runs together."""
     swarm: Swarm = field(default_factory=Swarm)
     """The configurations of all runs, if the search went on after a failure."""
     interrupted: bool = False

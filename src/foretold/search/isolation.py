@@ -22,6 +22,7 @@ from foretold.tape import Tape
 from foretold.tape.file import TapeFile, dumps, loads
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
+from foretold.world.tally import Tally
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class Brief:
     """The first line of what the exception said."""
     configuration: dict[str, str] = field(default_factory=dict)
     """What the run drew once for all of it, in words."""
+    tally: Tally | None = None
+    """What it counted; None if that is nothing."""
 
 
 class Runner(Protocol):
@@ -106,6 +109,7 @@ def brief_of(done: Run) -> Brief:
         done.features,
         "" if done.error is None else first_line(done.error),
         done.tape.configuration,
+        done.tally or None,
     )
 
 
@@ -173,6 +177,7 @@ def _to_json(brief: Brief) -> str:
             "features": sorted(brief.features),
             "message": brief.message,
             "configuration": brief.configuration,
+            "tally": None if brief.tally is None else brief.tally.as_data(),
             "profile": None if brief.profile is None else brief.profile.text,
             "cast": {} if brief.recorded is None else _names(brief.recorded),
         }
@@ -205,4 +210,5 @@ def _from_json(text: str) -> Brief:
         features=[tuple(map(str, feature)) for feature in data["features"]],
         message=data["message"],
         configuration=data["configuration"],
+        tally=None if data["tally"] is None else Tally.from_data(data["tally"]),
     )

@@ -88,7 +88,8 @@ class _Notes:
         held_next = (event.host, event.actor, event.step + 1) in self._held
         held = "  (held here)" if held_next else ""
         far = self._how_far(event, then)
-        text = f"{let_go}{verb}{far or ', is back at this line'}{held}"
+        back = ", is back at this line" if event.place is not None else ""
+        text = f"{let_go}{verb}{far or back}{held}"
         rounds = not (far or held or let_go)
         return Moment(event.time_ns, who_of(event), event.place, text, rounds=rounds)
 
@@ -167,7 +168,8 @@ def _rounds_joined(told: list[Moment]) -> Iterator[Moment]:
         if times is None:
             yield moment
         elif times:
-            yield moment._replace(text=f"goes round this line {times} times")
+            round_what = "goes round this line" if moment.place is not None else "goes on"
+            yield moment._replace(text=f"{round_what} {times} times")
 
 
 def _rounds(told: list[Moment]) -> dict[int, int]:

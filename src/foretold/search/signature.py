@@ -10,7 +10,7 @@ import re
 import types
 from typing import NamedTuple
 
-from foretold.errors import Deadlock
+from foretold.errors import Deadlock, PropertyViolated
 from foretold.kernel.waiting import is_library
 from foretold.trace import Place
 
@@ -28,6 +28,8 @@ class Signature(NamedTuple):
 
 def place_of(error: BaseException) -> Place | None:
     """The innermost line of the user's own in a traceback; else the innermost of all."""
+    if isinstance(error, PropertyViolated) and error.place is not None:
+        return Place(*error.place)
     places = []
     traceback: types.TracebackType | None = error.__traceback__
     while traceback is not None:

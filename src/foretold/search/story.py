@@ -62,6 +62,8 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
     )
     if decision is not None:
         story = f"{story}\n{decision_text(decision)}"
+    if done.opening:
+        story = f"{done.opening}\n{story}"
     return story, delays
 
 

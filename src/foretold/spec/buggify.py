@@ -32,6 +32,7 @@ def buggify(name: str) -> bool:
     site = _site(world, name)
     if site is None or not site.chance(P_FIRES, "fires"):
         return False
+    world.tally.fault(f"buggify {name}", "injected")
     world.note_fault(f"buggify {name!r} fires on {world.acting_host.name}")
     return True
 
@@ -45,6 +46,7 @@ def _site(world: World, name: str) -> Stream | None:
                 f"buggify needs a name, such as buggify('cache is empty'); got {name!r}"
             )
         stream = world.tape.stream("buggify", name)
+        world.tally.fault(f"buggify {name}")
         on = stream.chance(P_SWITCHED_ON, "switched on")
         world.tape.configuration[f"buggify {name}"] = "on" if on else "off"
         world.shared[key] = stream if on else None

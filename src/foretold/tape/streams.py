@@ -9,7 +9,9 @@ here are the four origins of a tape; they differ only in `_next`.
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
 import random
 from collections.abc import MutableSequence, Sequence
 from typing import NamedTuple, TypeVar
@@ -81,6 +83,17 @@ class Stream:
 
     def _draw_chance(self, p: float, label: str) -> int:
         return self._draw(2, label)
+
+    def weighted(self, weights: Sequence[float], label: str | None = None) -> int:
+        """A number below the number of weights, each as likely as its weight. 0 is the calm one.
+
+        Weights guide a seeded tape alone: on record is the number, so that what was chosen stays
+        the same when weights change. A replay may hence give what has no weight now.
+        """
+        return self._draw_weighted(weights, label or "") if len(weights) > 1 else 0
+
+    def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
+        return self._draw(len(weights), label)
 
     def between(self, low: int, high: int, label: str | None = None) -> int:
         """A whole number from `low` to `high`, both included. `low` is the calm one."""
@@ -155,6 +168,14 @@ class SeededStream(Stream):
             self.record.append(Choice(value, 2, label))
         return value
 
+    def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
+        self.draws += 1
+        bounds = list(itertools.accumulate(weights))
+        value = min(bisect.bisect(bounds, self.generator.random() * bounds[-1]), len(bounds) - 1)
+        if self.record is not None:
+            self.record.append(Choice(value, len(bounds), label))
+        return value
+
 
 class RecordedStream(Stream):
     """Choices read from a recording. Past its end, and where they no longer fit: calm ones."""
@@ -204,6 +225,11 @@ class ContinuedStream(SeededStream):
     def _draw_chance(self, p: float, label: str) -> int:
         given = self.draws < len(self.entries)
         return Stream._draw_chance(self, p, label) if given else super()._draw_chance(p, label)
+
+    def _draw_weighted(self, weights: Sequence[float], label: str) -> int:
+        given = self.draws < len(self.entries)
+        drawn = Stream._draw_weighted if given else SeededStream._draw_weighted
+        return drawn(self, weights, label)
 
 
 class Odometer:

@@ -9,10 +9,11 @@ import gc
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from foretold.arguments import nearest
 from foretold.errors import BackgroundFailure, ForetoldError, HostDied, RunDiscarded, UsageError
 from foretold.kernel.abandon import abandon, nothing_is_finalized
 from foretold.kernel.actors import restart_numbers
@@ -40,6 +41,7 @@ from foretold.world.ending import (
 from foretold.world.faults import FaultSet, faults_text
 from foretold.world.hostloop import HostLoop
 from foretold.world.settings import Settings
+from foretold.world.tally import Tally
 from foretold.world.world import World, enter, leave, world_or_none
 
 Main = Callable[..., Any]
@@ -72,8 +74,12 @@ class Run:
     """What is no failure and deserves a look all the same; such threads are among it."""
     features: set[Feature] = field(default_factory=set)
     """What the run reached, if that was asked for (`kernel/reach.py`)."""
+    opening: str = ""
+    """What goes first in its story, if it was run in detail."""
     profile: Profile | None = None
     """How long the run was and who did how much, if the search wanted to know."""
+    tally: Tally = field(default_factory=Tally)
+    """How often each rule, invariant and fault came to something."""
 
     @property
     def digest(self) -> str:
@@ -96,10 +102,12 @@ def run(
     steps_max: int | None = None,
     virtual_s_max: float | None = None,
     wall_s_max: float | None = None,
+    **own: Any,
 ) -> Run:
     """Run `main` once in a world of its own and return what it gave; raises what it raises.
 
-    `main` is an async or a plain function that takes no argument, or the world. The run is a
+    `main` is an async or a plain function that takes no argument, or the world; or a
+    `foretold.Machine`, which takes `steps`, `actors` and `weights` besides. The run is a
     function of `seed` (or of `tape`, a tape or the path of its file) and the code alone. `faults`
     is what the world may do to the program by itself: `foretold.faults.network`, for instance. With
     `preempt="lines"` threads may be interrupted between any two lines of your own code, with
@@ -117,7 +125,9 @@ def run(
         "steps_max": steps_max,
         "virtual_s_max": virtual_s_max,
         "wall_s_max": wall_s_max,
+        **own,
     }
+    changes = settings_for(main, changes, "foretold.run")
     if tape is None:
         settings = Settings().with_changes(**changes)
         read = Tape.seeded(seed, settings.on_tape())
@@ -144,9 +154,24 @@ def tape_given(tape: object, call: str) -> Tape:
     )
 
 
+def settings_for(main: Main, given: Mapping[str, Any], caller: str) -> dict[str, Any]:
+    """Settings for the runs of `main`: one that has settings of its own (a machine) adds them."""
+    own = getattr(main, "foretold_settings", None)
+    settings = dict(given) if own is None else own(given)
+    known = [each.name for each in fields(Settings)]
+    for name in settings:
+        if name not in known:
+            meant = nearest(name, (*known, *inspect.signature(run).parameters))
+            raise UsageError(f"{caller} does not know the setting {name!r}.{meant}")
+    return settings
+
+
 def bind_main(main: Main) -> Callable[[World], Any]:
     """`main` as a function of the world, whether it wants the world or not."""
     given: Any = main
+    if hasattr(given, "foretold_target"):  # it knows itself how it is run: a machine
+        target: Callable[[World], Any] = given.foretold_target()
+        return target
     if inspect.iscoroutine(given):
         given.close()
         raise UsageError(
@@ -233,7 +258,9 @@ def _execute(main: Callable[[World], Any], world: World, learning: bool) -> Run:
             missed=[point for point, hit in world.expected.items() if not hit],
             threads_left=tuple(world.threads_left),
             notes=_notes_about(world),
+            opening=world.opening() if world.opening and world.trace.detail else "",
             profile=world.profile() if learning else None,
+            tally=world.tally,
         )
 
 

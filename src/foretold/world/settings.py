@@ -36,6 +36,8 @@ class Settings:
     preempt: str = ""
     """Between which lines threads may be interrupted: "lines" for those of all your own code, or
     "lines: a, b" for those of the modules a and b."""
+    machine: str = ""
+    """What was said about a machine's steps, actors and weights (`spec/machine/options.py`)."""
     steps_max: int = Limits().steps
     virtual_s_max: float = Limits().virtual_s
     wall_s_max: float | None = Limits().wall_s

@@ -35,6 +35,7 @@ from foretold.world.net.wire import Wire
 from foretold.world.outside import Outside
 from foretold.world.services import maker_of
 from foretold.world.settings import Settings
+from foretold.world.tally import Tally
 
 if TYPE_CHECKING:
     from foretold.world.net.native import NativeSockets
@@ -61,12 +62,17 @@ class World:
         """`sometimes` and `reachable` points that were hit."""
         self.expected: dict[str, bool] = {}
         """`sometimes` points that were passed, hit or not."""
+        self.tally = Tally()
+        """How often each rule, invariant and fault came to something."""
+        self.faults_noted = 0
         self.sealed = False
         """The run is over; what still unwinds has no effect any more."""
         self.shared: dict[Any, Any] = {}
         """What draws of one run have in common (`st.shared()`)."""
         self.services: dict[str, list[Any]] = {}
         """The services that this run has started, by sort."""
+        self.opening: Callable[[], str] | None = None
+        """Who has something to say that goes first in the story of this run."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self.ending = False
@@ -205,6 +211,7 @@ class World:
         self._keep_fault(text)
 
     def _keep_fault(self, text: str) -> None:
+        self.faults_noted += 1
         if self.trace.detail:
             host = self.acting_host
             time_ns = max(self.now_ns(), self.wire.now_ns)

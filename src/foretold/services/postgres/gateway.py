@@ -16,6 +16,7 @@ from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, Answer
 from foretold.services.postgres.client import Client, name_of
 from foretold.services.postgres.injection import Failure, Injection
 from foretold.services.postgres.login import Login, LoginRefused
+from foretold.services.postgres.look import look
 from foretold.services.postgres.protocol import (
     COPY_IN,
     ERROR,
@@ -41,6 +42,7 @@ from foretold.services.postgres.session import (
 )
 from foretold.services.postgres.statements import calls_others, makes_settings
 from foretold.services.postgres.telling import Telling
+from foretold.services.postgres.values import Rows
 from foretold.services.postgres.waits import Waits
 from foretold.world.net.stack import Bound
 
@@ -111,6 +113,10 @@ class Gateway:
         except (PostgresError, ServiceError):  # the program has just ended all sessions but its own
             self.kept.look_after()
             return self.kept.side.simple(sql)
+
+    def rows(self, sql: str) -> Rows:
+        """The same as Python values, for whoever looks at the database: machines do."""
+        return look(self, sql, ())
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -433,9 +439,9 @@ class Gateway:
         session.client.on_gone = session.client.on_sent = session.on_login = None
         session.client.close()
 
-    def arm(self, failure: str, lasts_ns: int) -> Failure:
-        """From now on a failure waits for its occasion."""
-        armed = Failure(failure, None, lasts_ns)
+    def arm(self, failure: str, lasts_ns: int, told: Callable[[], object]) -> Failure:
+        """From now on a failure waits for its occasion; `told` is called when it has struck."""
+        armed = Failure(failure, None, lasts_ns, told=told)
         self.injection.arm(armed)
         return armed
 

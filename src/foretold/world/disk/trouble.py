@@ -44,25 +44,36 @@ class DiskTrouble:
         kernel = self.host.kernel
         if self.slow_ns:
             kernel.jump_to(kernel.clock.ns + self.slow_ns)
+            self._felt("disk_slow")
         if self.stalled_until_ns > kernel.clock.ns:
             kernel.jump_to(self.stalled_until_ns)
+            self._felt("disk_stall")
         if self.failing and ("write" if what in ("create", "names") else what) in self.failing:
+            self._felt("io_error")
             raise failure(errno.EIO)
         if self.full and what in GROWS:
+            self._felt("disk_full")
             raise failure(errno.ENOSPC)
 
     def before_write(
         self, file: File, offset: int, data: bytes | memoryview
     ) -> tuple[File, int, bytes | memoryview]:
         if self.short and len(data) > 1 and self.choices.chance(SHORT_P, "short write"):
+            self._felt("short_write")
             data = data[: len(data) - 1 - self.choices.choose(len(data) - 1, "bytes not written")]
         if self.misdirects:
             self.misdirects -= 1
+            self._felt("misdirected_write")
             data = self._misdirect(file, offset, bytes(data))
         return file, offset, data
 
     def is_lying(self) -> bool:
+        if self.lying:
+            self._felt("lost_fsync")
         return self.lying
+
+    def _felt(self, kind: str) -> None:
+        self.host.world.tally.fault(kind, "effect")
 
     def files(self) -> list[tuple[str, File]]:
         """All files that have content, in a fixed order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from foretold.tape import Stream
 
@@ -29,6 +29,9 @@ class Kind:
     name: str
     strikes: str = "network"
     """What must be in use before there is anything to strike: `network`, `host` or `disk`."""
+    effect: Literal["unknown", "at once", "told"] = "unknown"
+    """Whether it is known that a program got to feel it: with the strike itself, or by somebody who
+    tells the tally when it does."""
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         """Strike now, if there is something to strike."""
@@ -109,6 +112,7 @@ class OnHost(Kind):
     """A fault of one host, other than the test's own."""
 
     strikes = "host"
+    effect = "at once"
 
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
         """Do it; the answer undoes it."""
@@ -125,6 +129,7 @@ class OnDisk(Kind):
     """A fault of one host's disk; the test's own host has one as well, if it uses files."""
 
     strikes = "disk"
+    effect = "told"
     touches: str
     """Which property of the disk it changes: two faults never change the same one at once."""
 

@@ -240,8 +240,20 @@ class Nemesis:
             self.struck += 1
             fault = Fault(strike.kind.strike(self.ground, strike.choices), opens=strike.opens)
             self.going_on.append(fault)
+            noted = self.world.faults_noted
             self._step(fault)
+            self._count(strike.kind, noted, fault)
         self._arm()
+
+    def _count(self, kind: Kind, noted: int, fault: Fault) -> None:
+        """A strike that found nothing to strike is none. One that waits for its occasion counts,
+        and has no effect before that."""
+        tally = self.world.tally
+        waits = kind.effect == "told" and fault in self.going_on
+        if self.world.faults_noted > noted or waits:
+            tally.fault(kind.name, "injected")
+            if kind.effect != "unknown":
+                tally.fault(kind.name, "effect", int(kind.effect == "at once"))
 
     def _make_room(self) -> None:
         """What is left of the opening ends early for a burst, which is worth more as a whole."""

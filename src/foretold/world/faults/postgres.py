@@ -8,6 +8,7 @@ affair of `services/postgres`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel.clock import to_ns
@@ -41,6 +42,7 @@ class OfPostgres(Kind):
     """One kind of failure of a database."""
 
     strikes = "postgres"
+    effect = "told"
 
     def __init__(self, failure: str) -> None:
         self.failure = failure
@@ -52,7 +54,9 @@ class OfPostgres(Kind):
             return
         database = choices.pick(databases, "which database")
         lasts_ns = to_ns(choices.pick(LASTS_S, "lasts"))
-        armed = database.arm(self.failure, lasts_ns)
+        tally = ground.world.tally
+        told = partial(tally.fault, self.name, "effect")
+        armed = database.arm(self.failure, lasts_ns, told)
         try:
             yield PATIENCE_S
         finally:

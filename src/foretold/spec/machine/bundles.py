@@ -1,0 +1,161 @@
+"""Bundles: values that rules hand to later rules.
+
+A bundle is a Hypothesis strategy, so it stands wherever one does: as an argument, in
+`st.lists(orders)`, in `st.one_of(orders, st.none())`, before `.map`, `.filter` and `.flatmap`. The
+object on the class is only a name; the values belong to the run.
+
+Which value a choice means must not depend on how many others there are, or a call could not be left
+out by the shrinker without turning all later references into others. 0 is the newest value. Any
+other number is thrown together with the birthplace of each value, and the largest result wins
+(rendezvous hashing): while that value is there, the number means it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+from hypothesis.strategies import SearchStrategy
+
+from foretold.errors import UsageError
+from foretold.world.world import world_or_none
+
+T = TypeVar("T")
+
+PICKS = 256
+SHELVES = "foretold machine: bundles"
+"""Where the values of a run lie in `world.shared`."""
+_MASK = 0xFFFF_FFFF
+
+
+class Kept(NamedTuple):
+    """A value in a bundle."""
+
+    birthplace: int
+    """Which slot made it, and which of the values made there it is."""
+    name: str
+    """As a program calls it: `orders_1`."""
+    value: Any
+
+
+class Bundle(SearchStrategy[T]):
+    """Values of one kind, put there by rules (`target=`) and drawn as arguments by others.
+
+    orders = foretold.Bundle("orders")
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        given: object = name
+        if not isinstance(given, str) or not given.isidentifier():
+            raise UsageError(
+                f"a bundle has a name that could be a variable's, such as "
+                f'orders = foretold.Bundle("orders"); got {name!r}'
+            )
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Bundle({self.name!r})"
+
+    def do_draw(self, data: Any) -> T:
+        kept = self._pick(data)
+        value: T = kept.value
+        return value
+
+    def _pick(self, data: Any) -> Kept:
+        shelves = shelves_of_run(self)
+        values = shelves.values(self.name)
+        if not values:
+            data.mark_invalid(f"the bundle {self.name} is empty")
+        drawer = data.provider.drawer
+        number = drawer.source.choose(PICKS, drawer.label or self.name)
+        # A filter that has refused some gets the next one.
+        kept: Kept = _ranked(values, number)[sum(data._retries.values()) % len(values)]
+        shelves.drawn.append(kept)
+        return kept
+
+
+class Consumer(Bundle[T]):
+    """Draws from a bundle and takes the value out of it."""
+
+    def __repr__(self) -> str:
+        return f"consumes(Bundle({self.name!r}))"
+
+    def do_draw(self, data: Any) -> T:
+        kept = self._pick(data)
+        shelves_of_run(self).take(self.name, kept)
+        value: T = kept.value
+        return value
+
+
+def consumes(bundle: Bundle[T]) -> SearchStrategy[T]:
+    """A value of the bundle, which is taken out of it: nobody else will get it."""
+    if not isinstance(bundle, Bundle):
+        raise UsageError(
+            f"consumes takes a bundle, such as consumes(orders) after "
+            f'orders = foretold.Bundle("orders"); got {bundle!r}'
+        )
+    return Consumer(bundle.name)
+
+
+def _ranked(values: list[Kept], number: int) -> list[Kept]:
+    """The values in the order in which this number prefers them."""
+    if not number or len(values) == 1:
+        return values[::-1]
+    return sorted(values, key=lambda kept: _mixed(kept.birthplace, number), reverse=True)
+
+
+def _mixed(birthplace: int, number: int) -> int:
+    mixed = (birthplace * 0x9E37_79B1 + number * 0x85EB_CA6B) & _MASK
+    mixed = ((mixed ^ (mixed >> 15)) * 0xC2B2_AE35) & _MASK
+    return mixed ^ (mixed >> 13)
+
+
+class Shelves:
+    """The values of one run, by bundle."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[Kept]] = {}
+        self._made: dict[str, int] = {}
+        self.drawn: list[Kept] = []
+        """What was drawn since somebody has looked."""
+        self._taken: list[tuple[str, int, Kept]] = []
+
+    def values(self, bundle: str) -> list[Kept]:
+        return self._values.get(bundle, [])
+
+    def put(self, bundle: str, slot: int, number: int, value: Any) -> Kept:
+        """A slot gives its nth value to a bundle."""
+        self._made[bundle] = made = self._made.get(bundle, 0) + 1
+        kept = Kept(slot * 64 + number, f"{bundle}_{made}", value)
+        self._values.setdefault(bundle, []).append(kept)
+        return kept
+
+    def take(self, bundle: str, kept: Kept) -> None:
+        values = self._values[bundle]
+        # By identity: values need not be comparable.
+        position = next(n for n, each in enumerate(values) if each is kept)
+        self._taken.append((bundle, position, values.pop(position)))
+
+    def begin(self) -> None:
+        """The arguments of a call are about to be drawn."""
+        self.drawn = []
+        self._taken = []
+
+    def undo(self) -> None:
+        """There was no call in the end: what was taken goes back."""
+        for bundle, position, kept in reversed(self._taken):
+            self._values[bundle].insert(position, kept)
+        self._taken = []
+
+
+def shelves_of_run(bundle: Bundle[Any]) -> Shelves:
+    """Where the values are, in the run of a machine."""
+    world = world_or_none()
+    found: Shelves | None = None if world is None else world.shared.get(SHELVES)
+    if found is None:
+        raise UsageError(
+            f"{bundle!r} holds what rules have put there: it can be drawn from in a run of a "
+            "foretold.Machine, and there is none here. In a rule, name it as an argument:\n"
+            "  @foretold.rule(order=orders)"
+        )
+    return found

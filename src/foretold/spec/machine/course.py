@@ -1,0 +1,420 @@
+"""One run of a machine: call after call, or several at once.
+
+The conductor goes through the slots. A call has a task of its own, named after who does what
+in which slot, so that what the tape says about its steps stays true when other calls are left out.
+When a slot begins is a choice of its own: 0, when all calls before it have returned; else at once,
+or after a pause, while the others are in the middle of theirs. An actor does one thing at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from foretold.errors import Refused
+from foretold.spec.machine.actors import Actor, make_actors
+from foretold.spec.machine.checks import Checks
+from foretold.spec.machine.printing import arguments_text, call_text, program_text
+from foretold.spec.machine.rules import Multiple, Rule
+from foretold.spec.machine.weights import swarm_weights
+from foretold.spec.tally import tally_of
+from foretold.trace import encode
+
+if TYPE_CHECKING:
+    from foretold.spec.machine.bundles import Kept, Shelves
+    from foretold.spec.machine.machine import Blueprint, Machine
+    from foretold.spec.machine.options import Options
+    from foretold.tape import Stream
+    from foretold.world.world import World
+
+STREAM = "machine"
+COURSE = "foretold machine: course"
+"""Where the course of a run lies in `world.shared`."""
+P_CALL = 0.97
+P_LOOK = 0.15
+PAUSES_S = (0.0001, 0.001, 0.01, 0.1, 1.0)
+AFTER_ALL, AT_ONCE = 0, 1
+OVERLAP = (
+    (6, 9, 1, 1, 1, 1, 1),
+    (40, 2, 1, 1, 1, 1, 1),
+    (1, 30, 2, 2, 2, 2, 1),
+)
+"""How likely a slot begins after all, at once, or after one of the pauses: in a usual run, in one
+with little overlap, in one with much."""
+UNWIND_S = 60
+Outcome = Literal["running", "succeeded", "refused", "failed", "discarded"]
+RUNNING: Outcome = "running"
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One application of a rule."""
+
+    number: int
+    """Of its slot; those of `initialize` are below 0."""
+    rule: Rule
+    actor: Actor
+    arguments: dict[str, Any]
+    references: list[Kept] = field(default_factory=list)
+    """What of the arguments came from bundles."""
+    outcome: Outcome = RUNNING
+    result: Any = None
+    error: BaseException | None = None
+    produced: list[list[str]] = field(default_factory=list)
+    """For each target, the names of what went there."""
+    shown: str = ""
+    """The arguments as they were, for the story."""
+    began: int = 0
+    """Moments of a course are numbered: where two calls have overlapped, one began before the other
+    ended."""
+    ended: int = 0
+    began_ns: int = 0
+    ended_ns: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+
+class Companion(Protocol):
+    """Somebody who goes along with a run: a model, for instance."""
+
+    def began(self, call: Call) -> None:
+        """A call begins."""
+
+    def returned(self, call: Call) -> None:
+        """A call is over, whatever came of it. Whatever this raises fails the run."""
+
+    async def quiet(self) -> None:
+        """Nobody is at work."""
+
+    async def end(self) -> None:
+        """The last call is over."""
+
+
+COMPANIONS: list[Callable[[Course], Companion | None]] = []
+"""Asked at the beginning of each run."""
+
+
+async def play(cls: type[Machine], blueprint: Blueprint, options: Options, world: World) -> None:
+    """The main of a run."""
+    machine = cls.__new__(cls)
+    machine.world = world
+    course = Course(machine, blueprint, options, world)
+    machine.__init__()  # type: ignore[misc]  # the world is there before it is called
+    await course.run()
+
+
+class Course:
+    """A machine in a world, from the first call to the last."""
+
+    def __init__(
+        self, machine: Machine, blueprint: Blueprint, options: Options, world: World
+    ) -> None:
+        self.machine = machine
+        self.blueprint = blueprint
+        self.options = options
+        self.world = world
+        self.tally = tally_of(world)
+        self.actors = machine.cast = make_actors(options.actors)
+        self.calls: list[Call] = []
+        """All that began, in that order."""
+        self.failure: BaseException | None = None
+        self.failed_in = ""
+        """Where, in words."""
+        self.checks = Checks(self)
+        self.companions: list[Companion] = []
+        self._busy: dict[Actor, Call] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._news: asyncio.Future[None] | None = None
+        self._moments = 0
+        self._stopping = False
+        self._tolerated = tuple(machine.tolerates)
+        self._shelves: Shelves | None = None
+        self._head = world.tape.stream(STREAM)
+        self._draw_configuration()
+
+    def _draw_configuration(self) -> None:
+        """What this run as a whole is like. All zeros: as the class says."""
+        head, options, tape = self._head, self.options, self.world.tape
+        rules = [rule.name for rule in self.blueprint.rules]
+        self._given = [float(options.weights.get(name, 1)) for name in rules]
+        self._weights = swarm_weights(tape, head, rules, options.weights)
+        steps = options.steps
+        fewer = head.weighted([steps, *[1] * (steps - 1)], "fewer steps") if steps > 1 else 0
+        self.slots = steps - fewer
+        several = len(self.actors) > 1
+        self._overlap = OVERLAP[head.weighted((3, 1, 2), "overlap")] if several else ()
+        asleep = 0
+        if several and isinstance(options.actors, int):
+            asleep = head.weighted([2 * len(self.actors), *[1] * (len(self.actors) - 1)], "idle")
+        acting = len(self.actors) - asleep
+        self._acting = [1.0] * acting + [0.0] * asleep
+        if several:
+            tape.configuration["actors"] = str(acting)
+        for name in (*rules, *(rule.name for rule in self.blueprint.initializers)):
+            self.tally.rule(name)
+
+    @property
+    def busy(self) -> list[Call]:
+        """The calls that are under way."""
+        return [call for call in self._busy.values() if call.began]
+
+    # --- from the beginning to the end -----------------------------------------------------------
+
+    async def run(self) -> None:
+        """Set up, initialize, apply rules, look at the end; and tidy up, whatever happens."""
+        self._enter()
+        world = self.world
+        try:
+            async with world.calm():
+                await self._own(self.machine.setup)
+                self.checks.begin()
+                await self._initialize()
+            self.checks.after_step()
+            await self._apply_rules()
+            await self.checks.at_end()
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            await self._leave()
+
+    def _enter(self) -> None:
+        world = self.world
+        world.shared[COURSE] = self
+        world.opening = lambda: program_text(self)
+        self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
+        if any(rule.arguments or rule.targets for rule in self._all_rules()):
+            from foretold.spec.hypothesis_adapter import clean_up
+            from foretold.spec.machine.bundles import SHELVES, Shelves
+
+            world.shared[SHELVES] = self._shelves = Shelves()
+            world.at_end.append(lambda: clean_up(world.shared))
+
+    def _all_rules(self) -> Sequence[Rule]:
+        return (*self.blueprint.initializers, *self.blueprint.rules)
+
+    async def _own(self, method: Callable[[], Any]) -> None:
+        """`setup` and `teardown` may be plain methods as well."""
+        result = method()
+        if inspect.isawaitable(result):
+            await result
+
+    async def _leave(self) -> None:
+        self._stopping = True
+        left = [task for task in self._tasks if not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=UNWIND_S)
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.exception()  # it is known, or came too late to count
+        try:
+            async with self.world.calm():
+                await self._own(self.machine.teardown)
+        except Exception:
+            if self.failure is None:
+                raise  # else it only follows from what has failed already
+
+    def fail(self, error: BaseException, where: str = "") -> None:
+        """The run has failed; the first failure counts."""
+        if self.failure is None:
+            self.failure, self.failed_in = error, where
+            if where:
+                error.add_note(f"foretold: {where}")
+
+    # --- slots -----------------------------------------------------------------------------------
+
+    async def _initialize(self) -> None:
+        stream = self.world.tape.stream(STREAM, "initialize")
+        for place, rule in enumerate(stream.shuffle(self.blueprint.initializers, "which first")):
+            call = self._call(-1 - place, stream, rule, self.actors[0])
+            if call is None:
+                continue
+            await self._start(call)
+            await self._until_quiet()
+
+    async def _apply_rules(self) -> None:
+        tape = self.world.tape
+        for number in range(1, self.slots + 1):
+            stream = tape.stream(STREAM, number)
+            if stream.chance(P_CALL, "call"):
+                await self._slot(number, stream)
+        await self._until_quiet()
+
+    async def _slot(self, number: int, stream: Stream) -> None:
+        actor, when = self.actors[0], AFTER_ALL
+        if self._overlap:
+            actor = self.actors[stream.weighted(self._acting, "actor")]
+            when = stream.weighted(self._overlap, "begins")
+        looks = self.blueprint.has_quiet and stream.chance(P_LOOK, "look around")
+        if when == AFTER_ALL or looks:
+            await self._until_quiet()
+        else:
+            if when > AT_ONCE:
+                await asyncio.sleep(PAUSES_S[when - AT_ONCE - 1])
+            await self._until(lambda: actor not in self._busy)
+        if looks:
+            await self.checks.quiet()
+        call = self._choose(number, stream, actor)
+        if call is not None:
+            await self._start(call)
+
+    async def _until_quiet(self) -> None:
+        await self._until(lambda: not self._busy)
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        while self.failure is None and not reached():
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
+        if self.failure is not None:
+            raise self.failure
+
+    def _choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
+        """Which rule, with which arguments; None if there is nothing that can be done."""
+        rules = self.blueprint.rules
+        possible = [self._is_possible(rule, actor) for rule in rules]
+        weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
+        if not any(weights):
+            weights = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]
+        if not any(weights):
+            return None
+        chosen = stream.weighted(weights, "rule")
+        return self._call(number, stream, rules[chosen], actor) if possible[chosen] else None
+
+    def _is_possible(self, rule: Rule, actor: Actor) -> bool:
+        shelves, machine = self._shelves, self.machine
+        can = shelves is None or all(shelves.values(bundle.name) for bundle in rule.needs)
+        can = can and all(holds(machine, actor) for holds in rule.preconditions)
+        if not can:
+            self.tally.rule(rule.name, "precondition_false")
+        return can
+
+    def _call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
+        call = Call(number, rule, actor, {})
+        if rule.arguments and not self._draw_arguments(call, stream):
+            self.tally.rule(rule.name, "precondition_false")
+            return None
+        self.tally.rule(rule.name, "tried")
+        if self.world.trace.detail:
+            call.shown = arguments_text(call)
+        if rule.wants_actor:
+            call.arguments["actor"] = actor
+        return call
+
+    def _draw_arguments(self, call: Call, stream: Stream) -> bool:
+        """False if a strategy gives no value: then there is no call."""
+        from foretold.spec.hypothesis_adapter import StepDiscarded, TapeData
+
+        shelves = self._shelves
+        assert shelves is not None, "made where rules have arguments"
+        shelves.begin()
+        data = TapeData(stream, None, self.world.shared, self.machine)
+        try:
+            for name, strategy in call.rule.arguments.items():
+                call.arguments[name] = data.draw(strategy, name)
+        except StepDiscarded:
+            shelves.undo()
+            return False
+        call.references = shelves.drawn
+        return True
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    async def _start(self, call: Call) -> None:
+        self.calls.append(call)
+        self._busy[call.actor] = call
+        if len(self._busy) == 1 and not inspect.iscoroutinefunction(call.rule.function):
+            await self._perform(call)  # it cannot be interrupted, and nobody else is there
+            return
+        who = f"{call.actor.name}." if len(self.actors) > 1 else ""
+        work = asyncio.get_running_loop().create_task(
+            self._perform(call), name=f"{who}{call.name}-{call.number}", context=call.actor._context
+        )
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks.append(work)
+
+    def _moment(self) -> int:
+        self._moments += 1
+        return self._moments
+
+    async def _perform(self, call: Call) -> None:
+        trace, clock = self.world.trace, self.world.home.kernel.clock
+        call.began, call.began_ns = self._moment(), clock.ns
+        trace.note("rule", call.actor.name, call.name, _noted(call.arguments))
+        for companion in self.companions:
+            companion.began(call)
+        try:
+            await self._apply(call)
+        except BaseException as error:
+            call.error = error
+            if not self._stopping:
+                self.fail(error, f"raised by {call_text(self, call)}")
+            raise
+        finally:
+            call.ended, call.ended_ns = self._moment(), clock.ns
+            trace.note("rule", call.actor.name, call.name, call.outcome, encode(call.result))
+            self._busy.pop(call.actor, None)
+            self._tell()
+        try:
+            self.checks.after_call(call)
+        except BaseException as error:
+            self.fail(error)
+            raise
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def _apply(self, call: Call) -> None:
+        """Call the user's method, and say what came of it. Raises what fails the run."""
+        try:
+            result = call.rule.function(self.machine, **call.arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        except Refused as refused:
+            call.outcome, call.error = "refused", refused
+            self.tally.rule(call.name, "refused")
+        except self._tolerated as failed:
+            call.outcome, call.error = "failed", failed
+            self.tally.rule(call.name, "failed")
+        except BaseException as error:
+            if not _is_discarded(error):
+                raise
+            call.outcome, call.error = "discarded", error
+            self.tally.rule(call.name, "precondition_false")
+        else:
+            call.outcome, call.result = "succeeded", result
+            self._hand_over(call)
+            self.tally.rule(call.name, "succeeded")
+
+    def _hand_over(self, call: Call) -> None:
+        shelves, result = self._shelves, call.result
+        if shelves is None or not call.rule.targets:
+            return
+        values = result if isinstance(result, Multiple) else (result,)
+        width = len(call.rule.targets)
+        for place, target in enumerate(call.rule.targets):
+            put = [
+                shelves.put(target.name, call.number, place + width * n, value)
+                for n, value in enumerate(values)
+            ]
+            call.produced.append([kept.name for kept in put])
+
+
+def _noted(arguments: dict[str, Any]) -> str:
+    return encode({k: v for k, v in arguments.items() if not isinstance(v, Actor)})
+
+
+def _is_discarded(error: BaseException) -> bool:
+    """Hypothesis' `assume` in a rule, or a later draw that gave no value: nothing can be done with
+    these arguments."""
+    kind = type(error)
+    if kind.__name__ == "UnsatisfiedAssumption":
+        return kind.__module__.startswith("hypothesis.")
+    return kind.__name__ == "StepDiscarded" and kind.__module__.startswith("foretold.")

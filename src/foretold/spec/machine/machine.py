@@ -1,0 +1,235 @@
+"""The class that users derive from, and what is read from it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from foretold.errors import UsageError
+from foretold.spec.machine.invariants import COMMIT, QUIET, Invariant, invariant_of
+from foretold.spec.machine.options import OPTIONS, Options, options_text
+from foretold.spec.machine.rules import Rule, preconditions_of, rule_of
+
+if TYPE_CHECKING:
+    from foretold.spec.machine.actors import Actor
+    from foretold.world.faults import FaultSet
+    from foretold.world.world import World
+
+_BLUEPRINT = "_foretold_blueprint"
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What a class says: its rules and invariants, in the order in which they were written."""
+
+    rules: tuple[Rule, ...]
+    initializers: tuple[Rule, ...]
+    invariants: tuple[Invariant, ...]
+
+    def at(self, when: str) -> list[Invariant]:
+        return [each for each in self.invariants if each.when == when]
+
+    @property
+    def has_quiet(self) -> bool:
+        return any(each.when == QUIET for each in self.invariants)
+
+    @property
+    def has_sql(self) -> bool:
+        return any(each.when == COMMIT for each in self.invariants)
+
+
+class _TestCase:
+    """`Shop.TestCase`: what pytest and unittest collect."""
+
+    def __get__(self, instance: object, owner: type[Machine]) -> Any:
+        made = vars(owner).get("_foretold_test_case")
+        if made is None:
+            made = test_case_maker(owner)
+            owner._foretold_test_case = made  # type: ignore[attr-defined]  # one for each class
+        return made
+
+
+def _no_maker(machine: type[Machine]) -> Any:
+    raise UsageError("import foretold, the whole of it: it knows how tests are made")
+
+
+test_case_maker: Callable[[type[Machine]], Any] = _no_maker
+"""Set by `pytest_support`, which lies above."""
+
+
+class Machine:
+    """What actors may do (rules) and what must hold (invariants).
+
+        class Shop(foretold.Machine):
+            actors = 4
+            orders = foretold.Bundle("orders")
+
+            @foretold.rule(target=orders, item=st.integers(0, 9))
+            async def buy(self, actor, item): ...
+
+            @foretold.invariant()
+            def nothing_is_oversold(self): assert self.stock >= 0
+
+    A machine is run like a function: `foretold.explore(Shop)`, `foretold.run(Shop)`,
+    `foretold explore shop.py:Shop`, and in pytest `TestShop = Shop.TestCase`. For each run a new
+    object of the class is made; `self.world` is the world of the run, `self.cast` are its actors.
+    """
+
+    actors: ClassVar[int | Sequence[str]] = 1
+    """How many act at the same time, or the role of each. One: call after call."""
+    steps: ClassVar[int] = 30
+    """How many calls there are in a run at most, of all actors together."""
+    faults: ClassVar[FaultSet | str | None] = None
+    weights: ClassVar[Mapping[str, float]] = {}
+    """How often rules are applied; 1 if nothing is said."""
+    tolerates: ClassVar[tuple[type[BaseException], ...]] = ()
+    """What a rule may raise, under faults above all: it has failed then, and the run goes on."""
+    model: ClassVar[Any] = None
+    quiet_s: ClassVar[float] = 1.0
+    """How much virtual time there is for work that goes on by itself, before a quiet moment."""
+
+    TestCase: ClassVar[Any] = _TestCase()
+
+    world: World
+    cast: list[Actor]
+
+    async def setup(self) -> None:
+        """Once in each run, before all else, with no faults."""
+
+    async def teardown(self) -> None:
+        """Once in each run, after all else, with no faults."""
+
+    # What foretold asks a target for (`world/run.py`).
+
+    @classmethod
+    def foretold_target(cls) -> Callable[[World], Coroutine[Any, Any, None]]:
+        """The machine as a function of the world. Mistakes are found here, before any run."""
+        blueprint = blueprint_of(cls)
+        _options_of(cls, "")
+        _warm_up(blueprint)
+        return lambda world: _named(cls, world)
+
+    @classmethod
+    def foretold_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of a search or a run, with what the class says, as the world knows them."""
+        settings = {name: value for name, value in given.items() if name not in OPTIONS}
+        text = options_text(given)
+        _options_of(cls, text)
+        if text:
+            settings["machine"] = text
+        if settings.get("faults") is None and cls.faults is not None:
+            settings["faults"] = cls.faults
+        return settings
+
+
+def _named(cls: type[Machine], world: World) -> Coroutine[Any, Any, None]:
+    from foretold.spec.machine.course import play
+
+    options = _options_of(cls, world.settings.machine)
+    main: Any = play(cls, blueprint_of(cls), options, world)
+    main.__name__ = cls.__name__  # by which the story knows the task
+    coroutine: Coroutine[Any, Any, None] = main
+    return coroutine
+
+
+def _options_of(cls: type[Machine], text: str) -> Options:
+    options = Options(cls.steps, cls.actors, cls.weights).changed(text)
+    options.check(cls.__name__, [rule.name for rule in blueprint_of(cls).rules])
+    return options
+
+
+def _warm_up(blueprint: Blueprint) -> None:
+    """Inside a run no file can be read, and Hypothesis reads some before its first draws."""
+    strategies = [
+        strategy
+        for rule in (*blueprint.initializers, *blueprint.rules)
+        for strategy in rule.arguments.values()
+    ]
+    if strategies:
+        from foretold.spec.hypothesis_adapter import warm_up
+
+        warm_up(*strategies)
+
+
+# ---------------------------------------------------------------- what a class says
+
+
+def blueprint_of(cls: type[Machine]) -> Blueprint:
+    """The rules and invariants of a class and of those it derives from."""
+    found: Blueprint | None = vars(cls).get(_BLUEPRINT)
+    if found is None:
+        found = _read(cls)
+        setattr(cls, _BLUEPRINT, found)
+    return found
+
+
+def _read(cls: type[Machine]) -> Blueprint:
+    rules: list[Rule] = []
+    initializers: list[Rule] = []
+    invariants: list[Invariant] = []
+    for name in _names(cls):
+        function = inspect.getattr_static(cls, name)
+        rule, invariant = rule_of(function), invariant_of(function)
+        if rule is not None:
+            _check_name(cls, name)
+            (initializers if rule.once else rules).append(rule)
+        elif invariant is not None:
+            _check_name(cls, name)
+            invariants.append(invariant)
+        elif preconditions_of(function):
+            raise UsageError(
+                f"{cls.__name__}.{name} has a precondition and is no rule: write "
+                "@foretold.rule(…) above it as well"
+            )
+    if not rules:
+        raise UsageError(
+            f"{cls.__name__} has no rules: nobody could do anything. Write one at least:\n"
+            "    @foretold.rule(amount=st.integers(0, 100))\n"
+            "    async def pay(self, amount): ..."
+        )
+    _check_bundles(cls, (*initializers, *rules))
+    _check_tolerated(cls)
+    return Blueprint(tuple(rules), tuple(initializers), tuple(invariants))
+
+
+def _names(cls: type[Machine]) -> list[str]:
+    """All names, in the order in which they were first written, base classes first."""
+    classes = [base for base in reversed(cls.__mro__) if base not in (object, Machine)]
+    return list(dict.fromkeys(name for base in classes for name in vars(base)))
+
+
+def _check_name(cls: type[Machine], name: str) -> None:
+    if hasattr(Machine, name) or name in ("world", "cast"):
+        raise UsageError(
+            f"{cls.__name__}.{name}: a machine has something of that name already. Call the rule "
+            "or invariant otherwise"
+        )
+
+
+def _check_bundles(cls: type[Machine], rules: Sequence[Rule]) -> None:
+    filled = {target.name for rule in rules for target in rule.targets}
+    for rule in rules:
+        for bundle in rule.needs:
+            if bundle.name not in filled:
+                known = f" There are {', '.join(sorted(filled))}." if filled else ""
+                raise UsageError(
+                    f"{cls.__name__}.{rule.name} draws from the bundle {bundle.name!r}, and no "
+                    f"rule puts anything there.{known} Write @foretold.rule(target=…) above the "
+                    "rule that makes such values"
+                )
+
+
+def _check_tolerated(cls: type[Machine]) -> None:
+    given: Any = cls.tolerates
+    if isinstance(given, type) and issubclass(given, BaseException):
+        given = cls.tolerates = (given,)
+    wrong = not isinstance(given, tuple | list) or not all(
+        isinstance(each, type) and issubclass(each, BaseException) for each in given
+    )
+    if wrong:
+        raise UsageError(
+            f"{cls.__name__}.tolerates lists exceptions, such as (httpx.TransportError,); "
+            f"got {given!r}"
+        )

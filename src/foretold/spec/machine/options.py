@@ -1,0 +1,75 @@
+"""How long a machine runs, with how many actors and which weights.
+
+Said by the class (`steps = 30`), changed by a call (`foretold.explore(Shop, steps=50)`) or on the
+command line (`--steps 50`). What was changed stands on the tape, in the setting `machine`: a replay
+needs to be told nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from foretold.arguments import check_number, check_whole, nearest
+from foretold.errors import TapeError, UsageError
+from foretold.spec.machine.actors import check_actors
+
+STEPS_MAX = 100_000
+OPTIONS = ("steps", "actors", "weights")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for a run."""
+
+    steps: int = 30
+    actors: int | Sequence[str] = 1
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def check(self, where: str, rules: Sequence[str]) -> None:
+        """Raise a `UsageError` for what no run could be made with."""
+        check_whole("steps", self.steps, at_least=0, example=30)
+        if self.steps > STEPS_MAX:
+            raise UsageError(f"{where}: steps={self.steps} is more than {STEPS_MAX:,}")
+        check_actors(self.actors, where)
+        if not isinstance(self.weights, Mapping):
+            raise UsageError(
+                f'{where}: weights says how often rules are applied, such as {{"buy": 3}}; '
+                f"got {self.weights!r}"
+            )
+        for name, weight in self.weights.items():
+            if name not in rules:
+                known = ", ".join(rules)
+                raise UsageError(
+                    f"{where}: weights has {name!r}, and there is no such rule; there are {known}."
+                    f"{nearest(name, rules)}"
+                )
+            check_number(f"the weight of {name}", weight, at_least=0)
+
+    def changed(self, text: str) -> Options:
+        """With what stands on a tape."""
+        if not text:
+            return self
+        try:
+            given = json.loads(text)
+            weights = {**self.weights, **given.get("weights", {})}
+            steps, actors = given.get("steps", self.steps), given.get("actors", self.actors)
+        except (ValueError, AttributeError, TypeError) as error:
+            raise TapeError(f"the tape's setting machine cannot be read: {error}") from None
+        return Options(steps, actors, weights)
+
+
+def options_text(given: Mapping[str, Any]) -> str:
+    """As it stands on a tape: only what was given."""
+    told = {name: given[name] for name in OPTIONS if given.get(name) is not None}
+    if not told:
+        return ""
+    try:
+        return json.dumps(told, separators=(",", ":"), sort_keys=True)
+    except (TypeError, ValueError):
+        raise UsageError(
+            'steps is a number, actors a number or a list of roles, weights such as {"buy": 3}; '
+            f"got {told!r}"
+        ) from None

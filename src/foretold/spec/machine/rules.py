@@ -1,0 +1,262 @@
+"""The vocabulary of a machine: `rule`, `initialize`, `precondition`, `multiple`.
+
+A decorator only writes on the function what was said; nothing is wrapped, so a rule can be called
+from another one like any method. Mistakes are found here, where they were written.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from foretold.arguments import nearest
+from foretold.errors import UsageError
+
+if TYPE_CHECKING:
+    from foretold.spec.machine.bundles import Bundle
+
+F = TypeVar("F", bound=Callable[..., Any])
+Predicate = Callable[..., object]
+
+ACTOR = "actor"
+"""The parameter that gets the actor who applies the rule."""
+_RULE, _PRECONDITIONS = "foretold_rule", "foretold_preconditions"
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One thing that actors may do."""
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    """Strategies and bundles, by parameter."""
+    targets: tuple[Bundle[Any], ...]
+    once: bool
+    """Applied once before all others: `initialize`."""
+    wants_actor: bool
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def preconditions(self) -> tuple[Precondition, ...]:
+        return preconditions_of(self.function)
+
+    @property
+    def needs(self) -> list[Bundle[Any]]:
+        """Bundles that must not be empty: those that stand for an argument by themselves."""
+        if not self.arguments:
+            return []
+        from foretold.spec.machine.bundles import Bundle
+
+        return [given for given in self.arguments.values() if isinstance(given, Bundle)]
+
+
+@dataclass(frozen=True)
+class Precondition:
+    """When a rule may be applied, or an invariant be looked at."""
+
+    holds: Predicate
+    wants_actor: bool
+
+    def __call__(self, machine: Any, actor: Any) -> bool:
+        return bool(self.holds(machine, actor) if self.wants_actor else self.holds(machine))
+
+
+class Multiple(tuple[Any, ...]):
+    """Several values, each of which goes into the rule's target."""
+
+    __slots__ = ()
+
+
+def multiple(*values: Any) -> Multiple:
+    """As a rule's result: each of the values goes into its target, or none at all."""
+    return Multiple(values)
+
+
+# ---------------------------------------------------------------- decorators
+
+
+def rule(*, target: Any = None, targets: Any = (), **arguments: Any) -> Callable[[F], F]:
+    """Decorate a method of a `foretold.Machine`: something that actors may do.
+
+        @foretold.rule(target=orders, item=st.integers(0, 9))
+        async def buy(self, actor, item): ...
+
+    Arguments are Hypothesis strategies or bundles. What the rule returns goes into its `target`, or
+    into each of its `targets`. A parameter called `actor` gets whoever applies it.
+    """
+    return _declare("rule", target, targets, arguments)
+
+
+def initialize(*, target: Any = None, targets: Any = (), **arguments: Any) -> Callable[[F], F]:
+    """As `rule`, but applied just once, before all rules. Of several the order is drawn."""
+    return _declare("initialize", target, targets, arguments)
+
+
+def _declare(
+    word: str, target: Any, targets: Any, arguments: Mapping[str, Any]
+) -> Callable[[F], F]:
+    into = _checked_targets(word, target, targets)
+    for name, given in arguments.items():
+        _check_strategy(word, name, given)
+
+    def decorate(function: F) -> F:
+        _check_method(word, function, arguments)
+        if hasattr(function, _RULE):
+            raise UsageError(
+                f"{function.__name__} is a rule already: write one @foretold.rule or "
+                "@foretold.initialize above it, not two"
+            )
+        if word == "initialize" and hasattr(function, _PRECONDITIONS):
+            raise _no_precondition(function)
+        wants_actor = ACTOR in inspect.signature(function).parameters and ACTOR not in arguments
+        made = Rule(function, dict(arguments), into, word == "initialize", wants_actor)
+        vars(function)[_RULE] = made
+        return function
+
+    return decorate
+
+
+def precondition(holds: Predicate, /) -> Callable[[F], F]:
+    """Decorate a rule or an invariant: it is left alone while `holds(self)` is false.
+
+    `holds(self, actor)` for what depends on who acts.
+    """
+    if inspect.iscoroutinefunction(holds):
+        raise UsageError(
+            "a precondition is a plain function: it is asked before every step, and nothing may "
+            "happen meanwhile. Look at what your rules have kept on self:\n"
+            "  wrong: @foretold.precondition(an_async_function)\n"
+            "  right: @foretold.precondition(lambda self: self.open_orders > 0)"
+        )
+    if not callable(holds):
+        raise UsageError(
+            f"precondition takes a function of the machine, such as "
+            f"@foretold.precondition(lambda self: self.stock > 0); got {holds!r}"
+        )
+    asked = Precondition(holds, _positional(holds) > 1)
+
+    def decorate(function: F) -> F:
+        declared = rule_of(function)
+        if declared is not None and declared.once:
+            raise _no_precondition(function)
+        vars(function)[_PRECONDITIONS] = (*preconditions_of(function), asked)
+        return function
+
+    return decorate
+
+
+def _no_precondition(function: Callable[..., Any]) -> UsageError:
+    return UsageError(
+        f"{function.__name__} is an @foretold.initialize: it is applied once, whatever holds. "
+        "Make it a rule, or ask inside of it"
+    )
+
+
+def rule_of(function: object) -> Rule | None:
+    """What `rule` or `initialize` has written on a function."""
+    found: Rule | None = getattr(function, _RULE, None)
+    return found
+
+
+def preconditions_of(function: object) -> tuple[Precondition, ...]:
+    """What `precondition` has written on a function."""
+    found: tuple[Precondition, ...] = getattr(function, _PRECONDITIONS, ())
+    return found
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def _positional(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters)
+
+
+def _checked_targets(word: str, target: Any, targets: Any) -> tuple[Bundle[Any], ...]:
+    if target is None and isinstance(targets, tuple | list) and not targets:
+        return ()  # and no need for Hypothesis, which takes its time to be imported
+    from foretold.spec.machine.bundles import Bundle, Consumer
+
+    given = [*([] if target is None else [target]), *_each(word, targets)]
+    for each in given:
+        if isinstance(each, Consumer) or not isinstance(each, Bundle):
+            raise UsageError(
+                f"{word}(target=…) takes a bundle; got {each!r}.\n"
+                '  right: orders = foretold.Bundle("orders")\n'
+                f"         @foretold.{word}(target=orders)"
+            )
+    return tuple(given)
+
+
+def _each(word: str, targets: Any) -> Iterable[Any]:
+    if isinstance(targets, tuple | list):
+        return targets
+    raise UsageError(
+        f"{word}(targets=…) takes several bundles in a tuple; got {targets!r}. "
+        "For one write target=…"
+    )
+
+
+def _check_strategy(word: str, name: str, given: object) -> None:
+    from hypothesis.strategies import SearchStrategy
+
+    if isinstance(given, SearchStrategy):
+        return
+    instead = f"{name}=st.just(…) for a fixed value, {name}=st.sampled_from(…) for one of several"
+    if isinstance(given, str):
+        instead = f"{name}=foretold.Bundle({given!r}) for a bundle, or {name}=st.just({given!r})"
+    elif isinstance(given, type):
+        instead = f"{name}=st.from_type({given.__name__})"
+    raise UsageError(
+        f"{word}({name}=…) takes a Hypothesis strategy, such as st.integers(0, 9), or a bundle; "
+        f"got {given!r}. Write {instead}"
+    )
+
+
+def _check_method(word: str, function: Any, arguments: Mapping[str, Any]) -> None:
+    if isinstance(function, staticmethod | classmethod) or not inspect.isfunction(function):
+        raise UsageError(
+            f"@foretold.{word} decorates a method of a foretold.Machine: a plain or an async "
+            f"function that takes self; got {function!r}"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(
+            f"{function.__name__} yields: a rule returns its result, foretold.multiple(a, b) if "
+            "there are several"
+        )
+    parameters = inspect.signature(function).parameters
+    names = list(parameters)
+    if not names or names[0] in arguments or names[0] == ACTOR:
+        wanted = ", ".join(["self", *names])
+        raise UsageError(
+            f"the rule {function.__name__} has no self.\n"
+            f"  wrong: def {function.__name__}({', '.join(names)})\n"
+            f"  right: def {function.__name__}({wanted})"
+        )
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for name in arguments:
+        if name not in names and not takes_any:
+            raise UsageError(
+                f"the rule {function.__name__} has no parameter {name!r}, for which "
+                f"@foretold.{word} gives a strategy.{nearest(name, names[1:])}"
+            )
+    for name in names[1:]:
+        left_out = parameters[name].default is inspect.Parameter.empty and name not in arguments
+        named = parameters[name].kind not in (
+            inspect.Parameter.VAR_POSITIONAL,
+            inspect.Parameter.VAR_KEYWORD,
+        )
+        if left_out and named and name != ACTOR:
+            raise UsageError(
+                f"the rule {function.__name__} wants {name!r}, and nothing says where it comes "
+                f"from. Write @foretold.{word}({name}=st.integers(0, 9)), or whatever it may be"
+            )

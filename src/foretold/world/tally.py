@@ -1,0 +1,138 @@
+"""What a run has really tried: counts of rules, invariants and faults.
+
+A test whose rules are always refused, or whose invariants range over nothing, holds and says
+nothing. So each run counts, and a search adds up (`search/vacuity.py` judges). Counts are no part
+of the trace: who counts more does not change a run.
+
+It lies this deep because faults strike here; rules and invariants are counted from `spec/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+from typing import Any, Literal
+
+RuleEvent = Literal["tried", "precondition_false", "refused", "failed", "succeeded"]
+FaultEvent = Literal["injected", "effect"]
+
+
+@dataclass(slots=True)
+class RuleCount:
+    """How often a rule was tried, and what came of it."""
+
+    tried: int = 0
+    """It was called, or would have been but for its precondition."""
+    precondition_false: int = 0
+    refused: int = 0
+    """The application refused properly (`foretold.Refused`)."""
+    failed: int = 0
+    """It raised what the machine tolerates under faults."""
+    succeeded: int = 0
+    runs: int = 1
+    """In how many runs the rule could have been chosen."""
+
+
+@dataclass(slots=True)
+class InvariantCount:
+    """How often an invariant was checked, and over how many things it ranged."""
+
+    checks: int = 0
+    told: int = 0
+    """How many checks said over how many things they ranged."""
+    ranged: int = 0
+    """Over how many things, all checks together."""
+    runs: int = 1
+
+
+@dataclass(slots=True)
+class FaultCount:
+    """How often a fault struck."""
+
+    injected: int = 0
+    effect: int | None = None
+    """How often the program got to feel it; None if that is not known of this kind."""
+    runs: int = 1
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts of one run, or of many together."""
+
+    rules: dict[str, RuleCount] = field(default_factory=dict)
+    invariants: dict[str, InvariantCount] = field(default_factory=dict)
+    faults: dict[str, FaultCount] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.invariants or self.faults)
+
+    def rule(self, name: str, event: RuleEvent | None = None) -> None:
+        """Something became of a rule; without an event it is only declared, so that one that is
+        never tried stands in the table as well."""
+        found = self.rules.get(name)
+        if found is None:
+            found = self.rules[name] = RuleCount()
+        if event is not None:
+            setattr(found, event, getattr(found, event) + 1)
+
+    def invariant(self, name: str, over: int | None = None, *, checked: bool = True) -> None:
+        """An invariant was checked, over so many things if that is known; `checked=False` only
+        declares it."""
+        found = self.invariants.get(name)
+        if found is None:
+            found = self.invariants[name] = InvariantCount()
+        found.checks += checked
+        if over is not None:
+            found.told += 1
+            found.ranged += over
+
+    def fault(self, name: str, event: FaultEvent | None = None, times: int = 1) -> None:
+        """A fault was injected, or had an effect. `times=0`: no effect so far, and it would have
+        been told."""
+        found = self.faults.get(name)
+        if found is None:
+            found = self.faults[name] = FaultCount()
+        if event == "injected":
+            found.injected += times
+        elif event == "effect":
+            found.effect = (found.effect or 0) + times
+
+    def add(self, other: Tally) -> None:
+        """Another run."""
+        for name, rule in other.rules.items():
+            self.rules[name] = _sum(self.rules.get(name), rule)
+        for name, invariant in other.invariants.items():
+            self.invariants[name] = _sum(self.invariants.get(name), invariant)
+        for name, fault in other.faults.items():
+            self.faults[name] = _sum(self.faults.get(name), fault)
+
+    def as_data(self) -> dict[str, dict[str, list[int | None]]]:
+        """Plain data, for a way between processes."""
+        return {
+            name: {key: list(astuple(count)) for key, count in getattr(self, name).items()}
+            for name in _SORTS
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Tally:
+        return cls(
+            **{
+                name: {str(key): sort(*counts) for key, counts in data[name].items()}
+                for name, sort in _SORTS.items()
+            }
+        )
+
+
+_SORTS: dict[str, Any] = {
+    "rules": RuleCount,
+    "invariants": InvariantCount,
+    "faults": FaultCount,
+}
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """Two counts together. What nobody knows of one is what is known of the other."""
+    if one is None:
+        return type(other)(*astuple(other))
+    pairs = zip(astuple(one), astuple(other), strict=True)
+    return type(one)(*(a if b is None else b if a is None else a + b for a, b in pairs))
