@@ -103,5 +103,8 @@ def test_every_library_is_here() -> None:
         "requests",
         "threads_fastapi",
         "sqlite",
+        "web_django",
+        "web_fastapi",
+        "web_litestar",
         "websockets",
     }

@@ -11,6 +11,7 @@ from foretold.world.services import provide
 
 if TYPE_CHECKING:
     from foretold.services.postgres.server import Postgres
+    from foretold.services.web.server import Web
 
 
 async def postgres(world: Any, *args: Any, **names: Any) -> Postgres:
@@ -20,4 +21,12 @@ async def postgres(world: Any, *args: Any, **names: Any) -> Postgres:
     return begin(world, *args, **names)
 
 
+async def web(world: Any, *args: Any, **names: Any) -> Web:
+    """An ASGI application in the world."""
+    from foretold.services.web.server import begin
+
+    return await begin(world, *args, **names)
+
+
 provide("postgres", postgres)
+provide("web", web)

@@ -153,6 +153,11 @@ class World:
         programs find it. See docs/postgres.md for the settings."""
         return await maker_of("postgres")(self, schema, **settings)
 
+    async def web(self, app: Any, **settings: Any) -> Any:
+        """An ASGI application at host `web`; its `client(actor)` is an `httpx.AsyncClient`. See
+        docs/web.md for the settings."""
+        return await maker_of("web")(self, app, **settings)
+
     @property
     def acting_host(self) -> Host:
         """The host whose code is running."""

@@ -39,6 +39,7 @@ from foretold.world.faults.reset import RESET
 from foretold.world.faults.short_write import SHORT_WRITE
 from foretold.world.faults.slow import SLOW
 from foretold.world.faults.swizzle import SWIZZLE
+from foretold.world.faults.web import KINDS as WEB_KINDS
 
 network = FaultSet.of(
     PARTITION,
@@ -80,7 +81,12 @@ disk_errors = disk.without("bit_rot", "misdirected_write", "lost_fsync")
 postgres = FaultSet.of(*POSTGRES_KINDS)
 """What a PostgreSQL server does to its clients (`world.postgres`)."""
 
-name_sets(network=network, hosts=hosts, disk=disk, disk_errors=disk_errors, postgres=postgres)
+web = FaultSet.of(*WEB_KINDS)
+"""What happens to HTTP requests between a client and a server (`world.web`)."""
+
+name_sets(
+    network=network, hosts=hosts, disk=disk, disk_errors=disk_errors, postgres=postgres, web=web
+)
 
 __all__ = [
     "FaultSet",
@@ -91,4 +97,5 @@ __all__ = [
     "hosts",
     "network",
     "postgres",
+    "web",
 ]

@@ -29,6 +29,8 @@ class Kind:
     name: str
     strikes: str = "network"
     """What must be in use before there is anything to strike: `network`, `host` or `disk`."""
+    on_occasion = False
+    """It strikes no instant: whoever has an occasion for it asks whether it does."""
     effect: Literal["unknown", "at once", "told"] = "unknown"
     """Whether it is known that a program got to feel it: with the strike itself, or by somebody who
     tells the tally when it does."""

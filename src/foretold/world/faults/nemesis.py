@@ -20,7 +20,7 @@ still found out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -171,6 +171,8 @@ class Nemesis:
         self.planned: list[Strike] = []
         self.at_opening: list[Strike] = []
         """Those that count from when there is something to strike."""
+        self.occasional: list[str] = []
+        """Kinds of this run that wait for no instant."""
         self._plan(kinds)
         self.going_on: list[Fault] = []
         self.struck = 0
@@ -198,6 +200,17 @@ class Nemesis:
         self.planned.sort(key=lambda strike: strike.at_ns)
         if not self._stands_still:
             self._arm()
+
+    def on_occasion(self, kinds: Sequence[str]) -> list[str]:
+        """Which of these kinds may strike now, for somebody who has an occasion for them."""
+        if self._stands_still or self.struck >= FAULTS_MAX:
+            return []
+        return [kind for kind in kinds if kind in self.occasional]
+
+    def last(self, steps: Iterator[float]) -> None:
+        """A fault that struck on its occasion goes on for a while, and is undone like others."""
+        self.going_on.append(Fault(steps))
+        self._step(self.going_on[-1])
 
     def stand_still(self) -> None:
         """A calm passage begins: what was broken is repaired, and nothing strikes."""
@@ -295,7 +308,9 @@ class Nemesis:
         for kind in kinds:
             drawn = tape.stream("fault", kind.name).chance(share, f"{kind.name} at all")
             tape.configuration[f"fault {kind.name}"] = "on" if drawn else "off"
-            if drawn:
+            if drawn and kind.on_occasion:
+                self.occasional.append(kind.name)
+            elif drawn:
                 self.planned += _in_bursts(tape, kind, bursts)
                 self.at_opening += _at_opening(tape, kind) if opening else []
         self.planned.sort(key=lambda strike: strike.at_ns)

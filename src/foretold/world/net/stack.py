@@ -98,6 +98,8 @@ class Stack:
         self.kernel = kernel
         self.ipv4 = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
         self.ipv6 = f"fd00::{number:x}"
+        self.aliases: set[str] = set()
+        """Further addresses of this host."""
         self.dead = False
         self.waiting: list[Callable[[int], object]] = []
         """What others send to this host while it is dead."""
@@ -122,7 +124,7 @@ class Stack:
 
     def own(self, ip: str) -> bool:
         """Whether `ip` is one of this host's, or its loopback."""
-        if ip in (self.ipv4, self.ipv6, "::1"):
+        if ip in (self.ipv4, self.ipv6, "::1") or ip in self.aliases:
             return True
         return ip.startswith("127.") and is_ip(ip)
 

@@ -1,0 +1,188 @@
+"""Where requests enter the application: who is inside, and a second one let in meanwhile.
+
+The door is an ASGI application around the real one, with uvicorn and without. It changes nothing
+that the application could see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+MARK = "x-foretold-mark"
+"""A header by which the door knows a request that something shall happen to. It takes it away."""
+PATIENCE_S = 0.5
+"""So long a marked request waits for another one to enter."""
+
+
+@dataclass(slots=True)
+class Mark:
+    """What shall happen when a request comes to the door."""
+
+    entered: Callable[[], object]
+    """Called when it has entered; if another one is to be inside, only if there is one."""
+    after_steps: int | None = None
+    """Not None: it enters while another one stands inside, after so many more of its steps."""
+    held_s: float = 0.0
+    """So long the other one is held at most."""
+
+
+class Visit:
+    """A request that is inside."""
+
+    def __init__(self) -> None:
+        self.steps_left = -1
+        """After so many more suspensions it is held; -1: it is not to be held."""
+        self.reached: asyncio.Future[None] | None = None
+        self.gate: asyncio.Future[None] | None = None
+
+    def hold_after(self, steps: int) -> None:
+        """Hold it where it is suspended after so many more steps, until `release`."""
+        loop = asyncio.get_running_loop()
+        self.steps_left = steps
+        self.reached, self.gate = loop.create_future(), loop.create_future()
+
+    def before(self, send: Any) -> Any:
+        """Who has fewer steps left is held before it sends its response."""
+
+        async def send_later(message: Any) -> None:
+            if self.steps_left >= 0 and self.gate is not None:
+                self.steps_left = -1
+                _resolve(self.reached)
+                await self.gate
+            await send(message)
+
+        return send_later
+
+    def release(self) -> None:
+        """It may go on; who waits for it does, too."""
+        self.steps_left = -1
+        for future in (self.reached, self.gate):
+            _resolve(future)
+
+
+class Stepwise:
+    """Awaits a coroutine, and holds it at one of its suspensions if its visit says so."""
+
+    def __init__(self, visit: Visit, coro: Any) -> None:
+        self._visit, self._coro = visit, coro
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        visit, inner = self._visit, self._coro.__await__()
+        step: Callable[..., Any] = inner.send
+        value: Any = None
+        while True:
+            try:
+                waits_for = step(value)
+            except StopIteration as end:
+                return end.value
+            try:
+                value, step = (yield waits_for), inner.send
+                if visit.steps_left >= 0:
+                    yield from self._stand(visit)
+            except BaseException as error:
+                value, step = error, inner.throw
+
+    def _stand(self, visit: Visit) -> Generator[Any, Any, None]:
+        visit.steps_left -= 1
+        if visit.steps_left >= 0:
+            return
+        _resolve(visit.reached)
+        if visit.gate is not None:
+            yield from visit.gate.__await__()
+
+
+class Door:
+    """The application as the server calls it."""
+
+    def __init__(self, app: Any, marks: dict[str, Mark]) -> None:
+        self.app = app
+        self.marks = marks
+        self.visits: list[Visit] = []
+        self.stepwise = False
+        """Requests can be held: only then their coroutines are looked after."""
+        self.error: BaseException | None = None
+        """What the lifespan has raised."""
+        self._waiting: list[asyncio.Future[Visit]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
+        if scope["type"] == "http":
+            return await self._visit(scope, receive, send)
+        try:
+            return await self.app(scope, receive, send)
+        except BaseException as error:
+            if scope["type"] == "lifespan":
+                self.error = error
+            raise
+
+    async def _visit(self, scope: Any, receive: Any, send: Any) -> Any:
+        visit, held = Visit(), None
+        if self.marks:
+            mark = self._mark_of(scope)
+            if mark is not None and mark.after_steps is not None:
+                held = await self._another(mark, mark.after_steps)
+            elif mark is not None:
+                mark.entered()
+        self._enter(visit)
+        try:
+            if not self.stepwise:
+                return await self.app(scope, receive, send)
+            return await Stepwise(visit, self.app(scope, receive, visit.before(send)))
+        finally:
+            self.visits.remove(visit)
+            visit.release()
+            if held is not None:
+                held.release()
+
+    def _mark_of(self, scope: Any) -> Mark | None:
+        name = MARK.encode()
+        number = next((value for key, value in scope["headers"] if key == name), None)
+        if number is None:
+            return None
+        scope["headers"] = [header for header in scope["headers"] if header[0] != name]
+        return self.marks.get(number.decode())
+
+    def _enter(self, visit: Visit) -> None:
+        self.visits.append(visit)
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(visit)
+
+    async def _another(self, mark: Mark, steps: int) -> Visit | None:
+        """Another request that stands inside, at one of its suspensions; or None if none came."""
+        other = next((v for v in self.visits if v.gate is None), None) or await self._next()
+        if other is None:
+            return None
+        other.hold_after(steps)
+        assert other.reached is not None, "it is to be held"
+        await other.reached
+        if other.gate is None or other.gate.done():
+            return None  # it was through before
+        mark.entered()
+        asyncio.get_running_loop().call_later(mark.held_s, other.release)
+        return other
+
+    async def _next(self) -> Visit | None:
+        """The next one that enters, if it comes soon."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Visit] = loop.create_future()
+        self._waiting.append(waiter)
+        alarm = loop.call_later(PATIENCE_S, waiter.cancel)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            if not alarm.cancelled() and alarm.when() > loop.time():
+                raise  # it is this task that was cancelled
+            return None
+        finally:
+            alarm.cancel()
+
+
+def _resolve(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
+        future.set_result(None)

@@ -1,0 +1,98 @@
+"""One life of the server: from its startup to its end, be it by SIGTERM or by a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+from foretold.services.web.cycle import Cycle, logger
+from foretold.services.web.lifespan import Lifespan
+
+if TYPE_CHECKING:
+    from foretold.services.web.link import Link
+    from foretold.services.web.server import Web
+
+BACKLOG = 2_048
+
+
+class Process:
+    """The server, as long as its process lives."""
+
+    def __init__(self, web: Web) -> None:
+        self.web = web
+        self.host = web.host
+        self.app: Any = None
+        self.context = contextvars.copy_context()
+        self.links: set[Link] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.is_open = False
+        """It takes connections."""
+        self._stop = asyncio.Event()
+        self._idle: asyncio.Event | None = None
+        self._base: dict[str, Any] = {}
+
+    async def live(self) -> None:
+        """The main of the host: start, serve, and end when it is told to."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        self.app = self.web.open_door()
+        lifespan = await self._start()
+        self._base = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": (self.host.ip, self.web.port),
+            "root_path": self.web.root_path,
+        }
+        with socket.create_server(("0.0.0.0", self.web.port), backlog=BACKLOG):
+            self.state, self.is_open = lifespan.state, True
+            self.web.process = self
+            await self._stop.wait()
+            self.is_open = False
+        await self._drain()
+        await lifespan.shutdown()
+        if lifespan.failed is not None or (lifespan.error and not lifespan.unsupported):
+            logger.error("Application shutdown failed.", exc_info=lifespan.error)
+            self.web.note("shutdown failed", repr(lifespan.error or lifespan.failed))
+
+    state: dict[str, Any]
+
+    async def _start(self) -> Lifespan:
+        """The application is started; if it has been up before, as often as it takes."""
+        while True:
+            lifespan = Lifespan(self.app)
+            try:
+                await lifespan.startup()
+            except Exception as error:
+                await self.web.did_not_start(error)
+            else:
+                return lifespan
+
+    async def _drain(self) -> None:
+        """Idle connections are closed, requests in flight and what runs after them go on to their
+        end."""
+        for link in sorted(self.links, key=lambda link: link.address):
+            if link.cycle is None or link.cycle.complete:
+                link.close_server()
+            else:
+                link.keep_alive = False
+        while self.tasks:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+
+    def done(self, task: asyncio.Task[None]) -> None:
+        """What a request has started is over."""
+        self.tasks.discard(task)
+        if self._idle is not None and not self.tasks:
+            self._idle.set()
+
+    def scope(self, head: dict[str, Any]) -> dict[str, Any]:
+        """The scope of a request."""
+        return {**self._base, **head, "state": self.state.copy()}
+
+    def tell(self, cycle: Cycle, about: str) -> None:
+        """Something happened to a request."""
+        scope = cycle.scope
+        self.web.note("application", f"{scope['method']} {scope['path']}: {about}")

@@ -1,0 +1,298 @@
+"""What stands between a client and the server, and does to requests what proxies and networks do.
+
+It is an httpx transport around another one. Where nothing strikes it only passes on. Where
+something does, the client sees exactly the exception of httpx that a real connection would give:
+
+    closed    RemoteProtocolError   the other side has hung up without a word
+    reset     ReadError             the connection is broken
+    silence   ReadTimeout           by the client's own time limit, in virtual time
+    refused   ConnectError          nobody is there
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+from foretold.kernel.clock import to_ns
+from foretold.services.web.answer import INCOMPLETE, NO_RESPONSE
+from foretold.services.web.door import MARK, Mark
+
+if TYPE_CHECKING:
+    from foretold.services.web.injection import Strike
+    from foretold.services.web.server import Web
+
+LOST: Final = ("closed", "reset", "silence")
+AFTER_S: Final = (0.001, 0.01, 0.1)
+"""When a client hears that its request was lost."""
+GAPS_S: Final = (0.0, 0.000_5, 0.002, 0.01, 0.05)
+"""How far apart the two deliveries of a request are."""
+LATE_S: Final = (0.01, 0.1, 1.0, 5.0, 30.0)
+MOMENTS_S: Final = (0.0, 0.000_3, 0.001, 0.003, 0.01, 0.05, 0.2)
+"""How long after a request came to the application something happens: while it is worked on."""
+PAUSES_S: Final = (0.05, 0.3, 1.0, 3.0)
+PIECES_MAX: Final = 4
+STEPS: Final = (0, 1, 2, 3, 0, 1, 5, 8)
+"""After so many more steps a request is held while another one is let in. Most have few."""
+HELD_S: Final = (0.05, 0.3, 1.0)
+
+Make = Callable[[], httpx.AsyncBaseTransport]
+
+
+class Proxy(httpx.AsyncBaseTransport):
+    """The way of one client's requests."""
+
+    def __init__(self, web: Web, name: str, make: Make) -> None:
+        self._web, self._name, self._make = web, name, make
+        self._inner = make()
+        self._send = self._inner.handle_async_request
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        strike = self._web.injection.strike(self._name, request)
+        if strike is None:
+            return await self._send(request)
+        how: Any = getattr(self, f"_{strike.kind}")
+        response: httpx.Response = await how(request, strike)
+        return response
+
+    async def aclose(self) -> None:
+        """The client is closed. What is late still comes."""
+        await self._inner.aclose()
+
+    # --- lost ------------------------------------------------------------------------------------
+
+    async def _request_lost(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        how = strike.choices.pick((*LOST, "refused"), "how the client hears of it")
+        after_s = strike.choices.pick(AFTER_S, "when the client hears of it")
+        strike.note(how)
+        strike.felt()
+        await self._fail(request, how, after_s)
+        raise AssertionError("it was lost")
+
+    async def _response_lost(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        how = strike.choices.pick((*LOST, "half"), "how the client hears of it")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        response = await self._send(request)
+        parts = [part async for part in response.stream]  # type: ignore[union-attr]  # it is async
+        await response.aclose()
+        strike.felt()
+        content = b"".join(parts)
+        if how == "half" and len(content) > 1:
+            strike.note(f"after half of the body; status {response.status_code}")
+            response.stream = Half(content, response.headers)
+            return response
+        strike.note(f"{how}; status {response.status_code}")
+        await self._fail(request, how, 0.0, loop.time() - began)
+        raise AssertionError("it was lost")
+
+    async def _fail(
+        self, request: httpx.Request, how: str, after_s: float, waited_s: float = 0.0
+    ) -> None:
+        """The client gets its error, at the instant at which it would."""
+        timeouts = request.extensions.get("timeout") or {}
+        limit_s = timeouts.get("read")
+        left_s = None if limit_s is None else max(0.0, limit_s - waited_s)
+        if left_s is not None and (how == "silence" or left_s <= after_s):
+            await asyncio.sleep(left_s)
+            raise httpx.ReadTimeout("")
+        await asyncio.sleep(after_s)
+        if how == "refused":
+            raise httpx.ConnectError("All connection attempts failed")
+        if how == "closed" or how == "half":
+            raise httpx.RemoteProtocolError(NO_RESPONSE)
+        raise httpx.ReadError("")  # also for who would wait for ever
+
+    # --- repeated --------------------------------------------------------------------------------
+
+    async def _delivered_twice(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        gap_s = strike.choices.pick(GAPS_S, "between the deliveries")
+        second_counts = strike.choices.boolean("the client gets the second response")
+        strike.note(f"{gap_s:g} s apart")
+        if second_counts:
+            self._begin(self._another(request, strike))
+            await asyncio.sleep(gap_s)
+        else:
+            self._begin(self._another(request, strike, gap_s))
+        return await self._send(request)
+
+    async def _late_duplicate(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        late_s = strike.choices.pick(LATE_S, "how late")
+        response = await self._send(request)
+        self._begin(self._another(request, strike, late_s, f"{late_s:g} s later"))
+        return response
+
+    async def _another(
+        self, request: httpx.Request, strike: Strike, after_s: float = 0.0, told: str = ""
+    ) -> None:
+        """Deliver a request once more, for nobody."""
+        if after_s:
+            await asyncio.sleep(after_s)
+        if told:
+            strike.note(told)
+        transport = self._make()
+        try:
+            response = await transport.handle_async_request(request)
+            async for _ in response.stream:  # type: ignore[union-attr]  # it is async
+                pass
+            await response.aclose()
+            strike.felt()
+        except httpx.TransportError:
+            pass  # nobody waits for it
+        finally:
+            await transport.aclose()
+
+    def _begin(self, coro: Any) -> None:
+        task = asyncio.create_task(coro, name=f"duplicate of {self._name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- gone, or slow ---------------------------------------------------------------------------
+
+    async def _client_gone(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        moment_s = strike.choices.pick(MOMENTS_S, "when the client goes")
+        in_the_request = strike.choices.boolean("in the middle of the request")
+        if in_the_request and len(getattr(request, "_content", b"")) > 1:
+            request = _like(request, Stuck(request.content))
+        sending = asyncio.ensure_future(self._send(request))
+        gone = False
+
+        def go() -> None:
+            nonlocal gone
+            gone = not sending.done()
+            sending.cancel()
+
+        def entered() -> None:
+            world = self._web.world
+            when_ns = max(world.now_ns(), world.wire.now_ns) + to_ns(moment_s)
+            world.wire.timer(when_ns, go)
+
+        with self._marked(request, Mark(entered)):
+            try:
+                await asyncio.wait([sending])
+            finally:
+                sending.cancel()
+        if not gone:
+            return sending.result()
+        strike.note(f"after {moment_s:g} s")
+        strike.felt()
+        raise httpx.ReadError("")
+
+    async def _slow_client(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        pause_s = strike.choices.pick(PAUSES_S, "pause")
+        pieces = 2 + strike.choices.choose(PIECES_MAX - 1, "pieces")
+        strike.felt()
+        content = getattr(request, "_content", b"")
+        if len(content) >= pieces:
+            strike.note(f"its request comes in {pieces} pieces, {pause_s:g} s apart")
+            return await self._send(_like(request, Slowly(content, pieces, pause_s)))
+        strike.note(f"it reads its response {pause_s:g} s late")
+        response = await self._send(request)
+        response.stream = Late(response.stream, pause_s)
+        return response
+
+    # --- the server ------------------------------------------------------------------------------
+
+    async def _server_restart(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        moment_s = strike.choices.pick(MOMENTS_S, "when it is killed")
+        kill = partial(self._web.injection.restart, strike, moment_s)
+        with self._marked(request, Mark(kill)):
+            return await self._send(request)
+
+    async def _request_inside(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        steps = strike.choices.pick(STEPS, "after so many steps of the other")
+        held_s = strike.choices.pick(HELD_S, "the other is held for")
+
+        def entered() -> None:
+            strike.note(f"while another one is held inside, for {held_s:g} s at most")
+            strike.felt()
+
+        with self._marked(request, Mark(entered, steps, held_s)):
+            return await self._send(request)
+
+    @contextmanager
+    def _marked(self, request: httpx.Request, mark: Mark) -> Iterator[None]:
+        """The door knows this request."""
+        marks = self._web.marks
+        self._web.marked += 1
+        number = str(self._web.marked)
+        marks[number] = mark
+        request.headers[MARK] = number
+        try:
+            yield
+        finally:
+            del request.headers[MARK], marks[number]
+
+
+def _like(request: httpx.Request, stream: httpx.AsyncByteStream) -> httpx.Request:
+    """The same request with another body, of the same length."""
+    return httpx.Request(
+        request.method,
+        request.url,
+        headers=request.headers,
+        stream=stream,
+        extensions=request.extensions,
+    )
+
+
+class Half(httpx.AsyncByteStream):
+    """The first half of a body; then the connection is closed."""
+
+    def __init__(self, content: bytes, headers: httpx.Headers) -> None:
+        self._content, self._headers = content, headers
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        half = self._content[: len(self._content) // 2]
+        yield half
+        expected = self._headers.get("content-length")
+        if expected is None:
+            raise httpx.RemoteProtocolError(f"{INCOMPLETE} (incomplete chunked read)")
+        raise httpx.RemoteProtocolError(
+            f"{INCOMPLETE} (received {len(half)} bytes, expected {expected})"
+        )
+
+
+class Stuck(httpx.AsyncByteStream):
+    """The first half of a body, and never the second."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._content[: len(self._content) // 2]
+        await asyncio.get_running_loop().create_future()
+
+
+class Slowly(httpx.AsyncByteStream):
+    """A body in pieces, with pauses between them."""
+
+    def __init__(self, content: bytes, pieces: int, pause_s: float) -> None:
+        self._content, self._pieces, self._pause_s = content, pieces, pause_s
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = -(-len(self._content) // self._pieces)
+        for start in range(0, len(self._content), size):
+            if start:
+                await asyncio.sleep(self._pause_s)
+            yield self._content[start : start + size]
+
+
+class Late(httpx.AsyncByteStream):
+    """A body that the client takes its time to read."""
+
+    def __init__(self, stream: Any, pause_s: float) -> None:
+        self._stream, self._pause_s = stream, pause_s
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        await asyncio.sleep(self._pause_s)
+        async for part in self._stream:
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

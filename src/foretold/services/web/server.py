@@ -1,0 +1,280 @@
+"""`web = await world.web(app)`: an ASGI application on a host of its own, and clients for it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from foretold.arguments import check_word
+from foretold.errors import UsageError
+from foretold.services.web.cycle import logger
+from foretold.services.web.door import Door, Mark, Visit
+from foretold.services.web.lifespan import StartupFailed
+from foretold.services.web.process import Process
+from foretold.trace import Event
+
+try:
+    import httpx
+
+    from foretold.services.web.injection import Failure, Injection
+    from foretold.services.web.proxy import Proxy
+    from foretold.services.web.transport import AsgiTransport
+except ImportError as missing:  # pragma: no cover  # the tests have it
+    raise UsageError(
+        f"world.web needs httpx, for its clients: pip install httpx ({missing})"
+    ) from None
+
+if TYPE_CHECKING:
+    from foretold.world.host import Host
+    from foretold.world.hosttask import HostTask
+    from foretold.world.world import World
+
+WAYS = ("asgi", "uvicorn")
+INSECURE = httpx.create_ssl_context(verify=False)
+"""Made once: httpx would read the authorities' file for each client."""
+RETRY_S = 1.0
+"""A supervisor starts a server again that has failed to start, after so long."""
+ACTORS_NET = "10.99"
+"""The addresses of actors: hosts are counted from the other end of 10.0.0.0/8."""
+
+
+class Web:
+    """An application of the world, as a test holds it."""
+
+    def __init__(
+        self, world: World, app: Any, host: Host, port: int, through: str, root_path: str
+    ) -> None:
+        self.world = world
+        self.app = app
+        self.host = host
+        self.port = port
+        self.through = through
+        self.root_path = root_path
+        self.url = f"http://{host.name}:{port}"
+        self.requests = 0
+        """How many requests its clients have sent."""
+        self.was_up = False
+        self.process: Process | None = None
+        """The process that served last, through ASGI."""
+        self.door: Door | None = None
+        self.injection = Injection(self)
+        self.failures: list[str] = []
+        """The failures that have struck, by kind, in order."""
+        self.marked = 0
+        self.marks: dict[str, Mark] = {}
+        """What shall happen to requests that are on their way, by the number that marks them."""
+
+    def __repr__(self) -> str:
+        return f"<web at {self.url} through {self.through}>"
+
+    def open_door(self) -> Door:
+        """The application, as this process of the host has it."""
+        app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
+        self.door = Door(app, self.marks)
+        nemesis = self.world.nemesis
+        self.door.stepwise = nemesis is not None and "request_inside" in nemesis.occasional
+        self.door.stepwise |= any(f.kind == "request_inside" for f in self.injection.armed)
+        return self.door
+
+    def listening(self) -> Process | None:
+        """The process that takes connections now, if there is one."""
+        process = self.process
+        return process if process is not None and process.is_open and process.host.loops else None
+
+    @property
+    def visits(self) -> list[Visit]:
+        """The requests that are inside of the application."""
+        return self.door.visits if self.door is not None and self.host.loops else []
+
+    async def did_not_start(self, error: BaseException) -> None:
+        """The first time that fails the test; later a supervisor tries again."""
+        if not self.was_up:
+            error.add_note(f"foretold: the application at {self.host.name} did not start")
+            raise error
+        logger.error("Application startup failed.", exc_info=error)
+        self.note("startup failed", repr(error))
+        await asyncio.sleep(RETRY_S)
+
+    def note(self, what: str, about: str) -> None:
+        """Something happened to the server."""
+        trace, name = self.world.trace, self.host.name
+        trace.note(name, what, about)
+        if trace.detail:
+            trace.keep(Event(self.host.kernel.clock.ns, name, name, 0, what, about, None))
+
+    def forget(self) -> None:
+        """The run is over. What a dead process has left open is let go of now, unseen."""
+        if self.process is not None:
+            self.process.app = None
+        self.app = self.door = self.process = None
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def client(self, actor: Any = None, **options: Any) -> httpx.AsyncClient:
+        """A client with an address, cookies and headers of its own: for an actor of a machine, or
+        for whoever has that name. `options` are those of `httpx.AsyncClient`."""
+        name = _name_of(actor)
+        for taken in ("transport", "mounts", "proxy", "http2"):
+            if taken in options:
+                raise UsageError(f"web.client({taken}=…): world.web decides how requests travel")
+        ip = address_of(self.world, name) if name is not None else None
+        verify = options.pop("verify", None)
+
+        def over_the_network() -> httpx.AsyncBaseTransport:
+            context = INSECURE if verify is None else verify
+            return httpx.AsyncHTTPTransport(verify=context, local_address=ip, trust_env=False)
+
+        def straight() -> httpx.AsyncBaseTransport:
+            return AsgiTransport(self, name or "client", ip, over_the_network)
+
+        make = straight if self.through == "asgi" else over_the_network
+        settings = {"base_url": self.url, "trust_env": False, "verify": INSECURE, **options}
+        return httpx.AsyncClient(transport=Proxy(self, name or "client", make), **settings)
+
+    # --- failures --------------------------------------------------------------------------------
+
+    def fail_next(
+        self, kind: str, *, method: str | None = None, path: str | None = None
+    ) -> Failure:
+        """The next request fails as `kind` says; with `method` or `path`, the next one that has
+        this method, or this text in its path."""
+        failure = self.injection.arm(kind, method, path)
+        if kind == "request_inside" and self.door is not None:
+            self.door.stepwise = True
+        return failure
+
+
+def _name_of(actor: Any) -> str | None:
+    name = getattr(actor, "name", actor)
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise UsageError(
+        f"web.client(…) takes an actor or a name, such as web.client('alice'); got {actor!r}"
+    )
+
+
+def address_of(world: World, name: str) -> str:
+    """The address of somebody who acts from the test's own host."""
+    known: dict[str, str] = world.shared.setdefault("addresses of actors", {})
+    found = known.get(name)
+    if found is None:
+        number = len(known) + 1
+        found = known[name] = f"{ACTORS_NET}.{number >> 8 & 255}.{number & 255}"
+        stack = world.home.stack
+        stack.aliases.add(found)
+        world.network.by_ip[found] = stack
+    return found
+
+
+# --- beginning -----------------------------------------------------------------------------------
+
+
+async def begin(
+    world: World,
+    app: Any,
+    *,
+    through: str = "asgi",
+    host: str = "web",
+    port: int = 8000,
+    root_path: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> Web:
+    """What `world.web` does: the application is up when it returns."""
+    check_word("through", through, WAYS)
+    _check_app(app)
+    _check_port(port)
+    there = world.host(host, environment=environment)
+    if there is world.home or there.appliance is not None:
+        raise UsageError(
+            f"world.web(host={host!r}): that host is in use. Each server has one of its own:\n"
+            '  right: await world.web(app, host="api")'
+        )
+    if there.stack.is_listening(port):
+        raise UsageError(
+            f"world.web(port={port}): somebody listens on that port of {host} already.\n"
+            f"  right: await world.web(app, port={port % 65_535 + 1}), or another host="
+        )
+    web = Web(world, app, there, port, through, root_path)
+    world.at_end.append(web.forget)
+    if through == "uvicorn":
+        started = there.start(functools.partial(_serve, web))
+    else:
+        started = there.start(functools.partial(_live, web))
+    await _until_up(web, started)
+    world.services.setdefault("web", []).append(web)
+    world.comes_into_use("web")
+    return web
+
+
+async def _live(web: Web) -> None:
+    """The main of a host that is asked straight through ASGI."""
+    await Process(web).live()
+
+
+async def _serve(web: Web) -> None:
+    """The main of a host that serves through uvicorn; a supervisor starts it again if an
+    application that was up before does not start."""
+    import uvicorn
+
+    settings: dict[str, Any] = {"host": "0.0.0.0", "port": web.port, "log_config": None}
+    while True:
+        door = web.open_door()
+        config = uvicorn.Config(door, root_path=web.root_path, **settings)
+        try:
+            await uvicorn.Server(config).serve()
+        except SystemExit:
+            error = door.error or StartupFailed("the application says so: lifespan.startup.failed")
+            await web.did_not_start(error)
+        else:
+            return
+
+
+async def _until_up(web: Web, started: HostTask) -> None:
+    up = asyncio.ensure_future(web.host.listening(web.port))
+    ended = asyncio.ensure_future(started.ended())
+    try:
+        await asyncio.wait([up, ended], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        up.cancel()
+        ended.cancel()
+    if started.done():
+        await started
+        raise UsageError(f"world.web: the server at {web.host.name} ended before it listened")
+    web.was_up = True
+
+
+def _check_port(port: object) -> None:
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65_535:
+        raise UsageError(f"world.web(port=…): a whole number from 1 to 65535; got {port!r}")
+
+
+def _check_app(app: Any) -> None:
+    """Something that can be called with scope, receive and send."""
+    if isinstance(app, str):
+        return
+    what = (
+        f'world.web needs an ASGI application, such as FastAPI() or "myapp.main:app"; got {app!r}'
+    )
+    if inspect.isclass(app) or not callable(app):
+        raise UsageError(f"{what}.")
+    if _takes(app, 3):
+        return
+    if _takes(app, 2):
+        raise UsageError(
+            f"{what}, which takes environ and start_response: a WSGI application.\n"
+            "  right: from a2wsgi import WSGIMiddleware; await world.web(WSGIMiddleware(app))"
+        )
+    raise UsageError(f"{what}, which does not take scope, receive and send.")
+
+
+def _takes(app: Any, number: int) -> bool:
+    try:
+        inspect.signature(app).bind(*range(number))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that does not say what it wants
+        return True
+    return True
