@@ -22,7 +22,8 @@ Everything public is re-exported here; the modules behind it may move.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import foretold.services  # noqa: F401  # worlds have services from here on
+import foretold.services  # worlds have services from here on
+import foretold.spec.model  # noqa: F401  # and machines may have models
 from foretold._version import VERSION
 from foretold.errors import (
     BackgroundFailure,

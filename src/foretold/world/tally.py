@@ -22,8 +22,9 @@ class RuleCount:
     """How often a rule was tried, and what came of it."""
 
     tried: int = 0
-    """It was called, or would have been but for its precondition."""
+    """It was called."""
     precondition_false: int = 0
+    """It could not be called: a precondition did not hold, or there were no arguments."""
     refused: int = 0
     """The application refused properly (`foretold.Refused`)."""
     failed: int = 0

@@ -1,0 +1,234 @@
+"""A model as the checker sees it: numbered states, and which operation leads from which to which.
+
+A model is given as a plain class (an operation is the method of the same name, run on a copy), or
+as an initial state and a function `step(state, name, arguments, result)` that gives the next state,
+or None if the operation cannot have that result there. No step is made twice, and equal states are
+one.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from types import FunctionType, ModuleType
+from typing import Any, Protocol
+
+from foretold.errors import Refused, UsageError
+from foretold.spec.checkers.history import UNKNOWN, Operation, Refusal
+
+Step = Callable[[Any, str, Mapping[str, Any], Any], Any]
+Key = Callable[[str, Mapping[str, Any]], Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class StepModel:
+    """A model as a function: the state is any value that is not changed in place."""
+
+    initial: Any
+    step: Step
+    """`step(state, name, arguments, result)`: the next state, or None if that cannot be. For an
+    operation of which nobody knows what came of it, `result` is `UNKNOWN`."""
+    key: Key | None = None
+    """Operations with different keys have nothing to do with each other, as the keys of a map: each
+    key is then checked by itself. None as a key: it has to do with all of them."""
+
+
+class Steps(Protocol):
+    """States are numbers; 0 is the initial one."""
+
+    def after(self, state: int, operation: Operation) -> int | None:
+        """The state after `operation` with the result it had; None if it cannot have that."""
+
+    def allowed(self, state: int, operation: Operation) -> tuple[Any, int] | None:
+        """Which result the model gives instead, and its state then; None if it gives none."""
+
+
+class _Memory:
+    """States that have been seen, numbered, and the calls that were made in them."""
+
+    def __init__(self, initial: Any) -> None:
+        self.states: list[Any] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._calls: dict[int, tuple[Operation, Hashable]] = {}
+        """With the operation itself, so that its id is nobody else's."""
+        self.number(initial)
+
+    def number(self, state: Any) -> int:
+        key = frozen(state)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.states)
+            self.states.append(state)
+        return found
+
+    def call(self, operation: Operation) -> Hashable:
+        """Equal for operations that are the same call with the same result."""
+        found = self._calls.get(id(operation))
+        if found is None:
+            parts = (operation.name, operation.arguments, seen_of(operation))
+            found = self._calls[id(operation)] = (operation, frozen(parts))
+        return found[1]
+
+
+class FunctionSteps:
+    """The steps of a `StepModel`."""
+
+    def __init__(self, model: StepModel) -> None:
+        self._step = model.step
+        self._memory = _Memory(model.initial)
+        self._known: dict[tuple[int, Hashable], int | None] = {}
+
+    def after(self, state: int, operation: Operation) -> int | None:
+        memory = self._memory
+        key = (state, memory.call(operation))
+        if key not in self._known:
+            new = self._step(
+                memory.states[state], operation.name, operation.arguments, seen_of(operation)
+            )
+            self._known[key] = None if new is None else memory.number(new)
+        return self._known[key]
+
+    def allowed(self, state: int, operation: Operation) -> tuple[Any, int] | None:
+        return None
+
+
+class ClassSteps:
+    """The steps of a model that is a plain class: its methods are run on copies."""
+
+    def __init__(self, model: Any) -> None:
+        self._memory = _Memory(model)
+        self._known: dict[tuple[int, Hashable], tuple[Any, int] | None] = {}
+
+    def model_in(self, state: int) -> Any:
+        """The model in that state; not to be changed."""
+        return self._memory.states[state]
+
+    def after(self, state: int, operation: Operation) -> int | None:
+        done = self.allowed(state, operation)
+        if done is None:
+            return None
+        result, new = done
+        seen = seen_of(operation)
+        return new if result is JUDGED or seen is UNKNOWN or result == seen else None
+
+    def allowed(self, state: int, operation: Operation) -> tuple[Any, int] | None:
+        memory = self._memory
+        key = (state, memory.call(operation))
+        if key not in self._known:
+            model = copy.deepcopy(memory.states[state])
+            try:
+                result = run_on(model, operation)
+            except Exception:  # in a state that never was, a model may raise anything: not this way
+                self._known[key] = None
+            else:
+                self._known[key] = (result, memory.number(model))
+        return self._known[key]
+
+
+def seen_of(operation: Operation) -> Any:
+    """The result as far as anybody knows."""
+    return operation.result if operation.is_known else UNKNOWN
+
+
+class Judged:
+    """A model's method that takes `result` has looked at it itself."""
+
+    def __repr__(self) -> str:
+        return "judged by the model itself"
+
+
+JUDGED = Judged()
+
+
+def run_on(model: Any, operation: Operation) -> Any:
+    """Do the operation on this model. Returns its result; raises if it cannot be done so."""
+    method = getattr(model, operation.name)
+    try:
+        if not takes_result(method):
+            return method(**operation.arguments)
+        seen = seen_of(operation)
+        verdict = method(**operation.arguments, result=seen)
+    except Refused as refused:
+        return Refusal(str(refused))
+    if verdict is False:
+        raise AssertionError(f"the model says that {operation.call} cannot give {seen!r}")
+    return JUDGED
+
+
+def takes_result(method: Callable[..., Any]) -> bool:
+    """Whether a model's method wants to see the result, because it cannot know it: an id that the
+    system has chosen, for instance."""
+    return "result" in inspect.signature(method).parameters
+
+
+def steps_of(model: Any) -> Steps:
+    """The steps of a model, in whichever way it was given."""
+    given = as_model(model)
+    return FunctionSteps(given) if isinstance(given, StepModel) else ClassSteps(given)
+
+
+def as_model(model: Any) -> Any:
+    """A `StepModel`, or an object with methods."""
+    if isinstance(model, StepModel):
+        return model
+    if isinstance(model, tuple) and len(model) == 2 and callable(model[1]):
+        return StepModel(*model)
+    if isinstance(model, type):
+        try:
+            return model()
+        except TypeError as error:
+            raise UsageError(
+                f"a model is made without arguments, and {model.__name__} cannot be: {error}"
+            ) from None
+    if callable(model) or isinstance(model, tuple):
+        raise UsageError(
+            "a model is a class with a method for each operation, or a pair (initial state, "
+            f"step) with step(state, name, arguments, result) -> state or None; got {model!r}"
+        )
+    return model
+
+
+def key_of(model: Any) -> Key | None:
+    """How a model splits a history; a class says it by a static method `key(name, arguments)`."""
+    if isinstance(model, StepModel):
+        return model.key
+    key: Key | None = getattr(model, "key", None)
+    return key
+
+
+def frozen(value: Any) -> Hashable:
+    """Something hashable that is equal for equal states. As Python has it, the order of a plain
+    dict does not count; a model to which it matters has a list or an `OrderedDict`."""
+    try:
+        return _frozen(value)
+    except RecursionError:
+        return object()  # equal to nothing else: right, and slow
+
+
+def _frozen(value: Any) -> Hashable:
+    kind = type(value)
+    if kind in _PLAIN:
+        return (kind, value)
+    if isinstance(value, Mapping):
+        items = ((_frozen(key), _frozen(each)) for key, each in value.items())
+        return (kind, tuple(items) if isinstance(value, OrderedDict) else frozenset(items))
+    if isinstance(value, list | tuple | deque):
+        return (kind, tuple(map(_frozen, value)))
+    if isinstance(value, set | frozenset):
+        return (set, frozenset(map(_frozen, value)))
+    if isinstance(value, type | FunctionType | ModuleType):
+        return (kind, value)
+    if is_dataclass(value):
+        return (kind, tuple(_frozen(getattr(value, each.name)) for each in fields(value)))
+    by_value: Any = kind.__hash__  # None if it has none; object's own is by identity
+    if by_value is not None and by_value is not object.__hash__:
+        return (kind, value)
+    if hasattr(value, "__dict__"):
+        return (kind, _frozen(vars(value)))
+    return object()
+
+
+_PLAIN = (int, str, bool, float, bytes, type(None))
