@@ -23,6 +23,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import foretold.services  # worlds have services from here on
+import foretold.spec.adopted  # machines of Hypothesis can be run from here on
 import foretold.spec.model  # noqa: F401  # and machines may have models
 from foretold._version import VERSION
 from foretold.errors import (
@@ -46,6 +47,7 @@ from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
 from foretold.spec.knobs import knob
+from foretold.spec.later import drift, from_model
 from foretold.spec.machine.actors import Actor
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
@@ -109,9 +111,11 @@ __all__ = [
     "consumes",
     "current_world",
     "draw",
+    "drift",
     "enumerate_tapes",
     "explore",
     "faults",
+    "from_model",
     "initialize",
     "invariant",
     "knob",

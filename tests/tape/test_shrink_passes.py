@@ -459,6 +459,7 @@ def test_there_is_one_pass_per_idea() -> None:
     assert [each.__name__ for each in PASSES] == [
         "calm_streams",
         "narrow_settings",
+        "drop_steps",
         "one_long_hold",
         "drop_slows",
         "drop_holds",

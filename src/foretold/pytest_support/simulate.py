@@ -32,7 +32,16 @@ def simulate(function: type[Machine], /, **settings: Any) -> type[unittest.TestC
 
 
 @overload
-def simulate(function: Function, /) -> Function: ...
+def simulate(
+    function: Function,
+    /,
+    *,
+    runs: int | None = None,
+    seed: int | None = None,
+    order: str | None = None,
+    strategy: str = "portfolio",
+    **settings: Any,
+) -> Function: ...
 
 
 @overload
@@ -77,6 +86,9 @@ def simulate(
 
     On a `foretold.Machine`, or called with one, it gives a test case for pytest or unittest:
     `TestShop = foretold.simulate(Shop, runs=500)`. Its `steps`, `actors`, `weights` are settings.
+
+    A `RuleBasedStateMachine` of Hypothesis becomes a test as well, unchanged, which is run as often
+    as its own settings say: `test_accounts = foretold.simulate(AccountsMachine)`.
 
     Called directly, outside of pytest, the function is tried in the same way. Inside a run it is
     simply called, in the world of that run; so `foretold.replay(test_x, "some.tape")` works.

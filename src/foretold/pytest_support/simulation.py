@@ -12,6 +12,7 @@ from foretold.errors import UsageError
 from foretold.search.explore import explore
 from foretold.search.portfolio import plans_for
 from foretold.world.faults import faults_text
+from foretold.world.programs import program_of
 from foretold.world.settings import Settings
 from foretold.world.world import World
 
@@ -59,8 +60,10 @@ def simulation_of(
     function: Function, runs: int | None, seed: int | None, settings: Mapping[str, Any]
 ) -> Simulation:
     """Check everything that can be checked now: a mistake is best shown where it was written."""
+    function = program_of(function)
     _check_function(function)
     check_settings(runs, seed, settings)
+    runs = getattr(function, "foretold_runs", None) if runs is None else runs
     signature = inspect.signature(function)
     shown = [p for name, p in signature.parameters.items() if name != WORLD]
     return Simulation(

@@ -26,7 +26,8 @@ def importable_name(function: Callable[..., Any]) -> str | None:
         return None
     for part in qualname.split("."):
         found = getattr(found, part, None)
-    return f"{module_name}:{qualname}" if found is function else None
+    same = found is function or found is getattr(function, "foretold_machine", function)
+    return f"{module_name}:{qualname}" if same else None
 
 
 def _can_be_found(module_name: str) -> bool:

@@ -326,7 +326,7 @@ class TapeData(ConjectureData):
     def _draw_first(self, strategy: st.SearchStrategy[T], label: object) -> T:
         """A draw that is not part of another: it brings a context, which ends with it."""
         before = _current_build_context.value, reporting.reporter.value
-        context = QuietContext(self, wrapped_test=_no_test)
+        context = self.new_context()
         _current_build_context.value, reporting.reporter.value = context, _say_nothing
         self._drawing, self.frozen, self.depth = True, False, 0
         self.events.clear()
@@ -349,6 +349,9 @@ class TapeData(ConjectureData):
             self._retries.clear()
             _current_build_context.value, reporting.reporter.value = before
             self._after(context.tasks)
+
+    def new_context(self) -> BuildContext:
+        return QuietContext(self, wrapped_test=_no_test)
 
     def _draw_labelled(self, strategy: st.SearchStrategy[T], label: str) -> T:
         drawer = self.provider.drawer

@@ -85,15 +85,23 @@ def draw(strategy: SearchStrategy[T], label: str | None = None) -> T:
     world = _world_for("draw(strategy)")
     from foretold.spec import hypothesis_adapter
 
-    shared = world.shared
-    if not shared:
-        world.at_end.append(lambda: hypothesis_adapter.clean_up(shared))
+    source, shared = world.tape.stream(WORKLOAD), shared_of(world)
     try:
-        value = hypothesis_adapter.draw(strategy, world.tape.stream(WORKLOAD), label, shared)
+        value = hypothesis_adapter.draw(strategy, source, label, shared)
     except hypothesis_adapter.StepDiscarded as discarded:
         raise RunDiscarded(str(discarded)) from discarded
     _note(world, "draw", label, value)
     return value
+
+
+def shared_of(world: World) -> dict[Any, Any]:
+    """What all draws of the run have in common; it is tidied up when the run is over."""
+    from foretold.spec import hypothesis_adapter
+
+    shared = world.shared
+    if not shared:
+        world.at_end.append(lambda: hypothesis_adapter.clean_up(shared))
+    return shared
 
 
 def _refuse_what_cannot_be_awaited(given: Sequence[object]) -> None:

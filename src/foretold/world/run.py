@@ -40,6 +40,7 @@ from foretold.world.ending import (
 )
 from foretold.world.faults import FaultSet, faults_text
 from foretold.world.hostloop import HostLoop
+from foretold.world.programs import program_of
 from foretold.world.settings import Settings
 from foretold.world.tally import Tally
 from foretold.world.world import World, enter, leave, world_or_none
@@ -168,7 +169,8 @@ def settings_for(main: Main, given: Mapping[str, Any], caller: str) -> dict[str,
 
 def bind_main(main: Main) -> Callable[[World], Any]:
     """`main` as a function of the world, whether it wants the world or not."""
-    given: Any = main
+    given: Any = program_of(main)
+    main = given
     if hasattr(given, "foretold_target"):  # it knows itself how it is run: a machine
         target: Callable[[World], Any] = given.foretold_target()
         return target

@@ -24,6 +24,7 @@ from foretold.tape.shrink.holds import (
     until_someone_ended,
 )
 from foretold.tape.shrink.slows import drop_slows, shorten_slows
+from foretold.tape.shrink.steps import drop_steps
 from foretold.tape.shrink.together import add_up, lower_equal, one_large
 from foretold.tape.shrink.whole import calm_streams, one_of_many
 from foretold.tape.tape import Tape
@@ -34,6 +35,7 @@ Pass = Callable[[Tape, StillFails], Tape]
 PASSES: tuple[Pass, ...] = (
     calm_streams,
     narrow_settings,
+    drop_steps,
     one_long_hold,
     drop_slows,
     drop_holds,
