@@ -21,6 +21,10 @@ THREAD = "thread"
 """The text of an event `resumes`, if it is a thread's step and not a task's."""
 LATE = "late message"
 """The kind of an event: a message takes longer than it would in the calm run."""
+SERVICE = "service"
+"""The kind of an event: something that a service of the world says about itself."""
+REQUEST = "request"
+"""The kind of an event: a request was sent, or its response has come."""
 _CONTENT_DEPTH_MAX = 6
 _CONTENT_ITEMS_MAX = 1_000
 _DECIMAL_BITS_MAX = 4_096

@@ -20,7 +20,7 @@ from foretold.search.words import (
     short,
     source_line,
 )
-from foretold.trace import LATE, Event, Place
+from foretold.trace import LATE, REQUEST, SERVICE, Event, Place
 
 JUMP_NS_MIN = 1_000_000
 """A step never takes that long unless the story says so: it was a jump of time."""
@@ -135,6 +135,8 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
             yield Moment(event.time_ns, who_of(event), event.place, text)
         elif event.kind == "fault":
             yield Moment(event.time_ns, None, None, f"fault: {event.text}")
+        elif event.kind in (SERVICE, REQUEST):
+            yield Moment(event.time_ns, None, None, event.text)
         elif event.kind == LATE:
             yield Moment(event.time_ns, None, None, late_in_words(event.text, "takes"))
         elif event.kind == "callback" and event.text in TIMEOUTS:

@@ -35,13 +35,14 @@ from foretold.search.words import (
     until_of,
 )
 from foretold.tape import CALLBACKS, Choice, Schedule, Slow
-from foretold.trace import KEPT_EVENTS, LATE, THREAD, Event, Place, encode
+from foretold.trace import KEPT_EVENTS, LATE, REQUEST, THREAD, Event, Place, encode
 from foretold.world.run import Run
 from foretold.world.settings import Settings
 
 LINES_MAX = 40
 _WAITS = re.compile(r"  (?P<who>.+) waits at (?P<file>.+):(?P<line>\d+) for (?P<what>.+)")
 SENTENCES_MAX = 8
+REQUESTS_MAX = 24
 VALUES_MAX = 12
 
 
@@ -121,9 +122,14 @@ def delays_of(schedule: Schedule, events: Sequence[Event]) -> list[Delay]:
 
 
 def _without_a_flood(events: list[Event]) -> list[Event]:
-    """If every message has a time of its own (a run that was not shrunk), none tells anything."""
-    late = sum(event.kind == LATE for event in events)
-    return events if late <= SENTENCES_MAX else [e for e in events if e.kind != LATE]
+    """If every message has a time of its own (a run that was not shrunk), none tells anything; nor
+    do many requests, of which nobody knows which matters."""
+    floods = {
+        kind
+        for kind, most in ((LATE, SENTENCES_MAX), (REQUEST, REQUESTS_MAX))
+        if sum(event.kind == kind for event in events) > most
+    }
+    return [event for event in events if event.kind not in floods] if floods else events
 
 
 # Where the story ends

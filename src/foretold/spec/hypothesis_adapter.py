@@ -67,6 +67,8 @@ __all__ = [
     "CalmSource",
     "ChoiceSource",
     "StepDiscarded",
+    "TapeData",
+    "call_inside",
     "clean_up",
     "draw",
     "missing_private_api",
@@ -526,21 +528,21 @@ def draw(
     return TapeData(source, label, shared, runner).draw(strategy)
 
 
+def call_inside(data: TapeData, function: Callable[[], T]) -> T:
+    """Call a plain function in which `assume`, `note` and their like know that they are at home."""
+    with QuietContext(data, wrapped_test=_no_test):
+        return function()
+
+
 def clean_up(shared: Shared) -> None:
     """At the end of a run: do what strategies have put off until then (`st.random_module()`)."""
     _run_all(shared.pop(PUT_OFF, ()))
 
 
 _WARM_UP = (
-    st.text(),
-    st.emails(),
-    st.from_regex(r"\w\s\d"),
-    st.datetimes(),
-    st.uuids(),
-    st.decimals(),
-    st.ip_addresses(),
-    st.from_type(int),
-)
+    st.text(), st.emails(), st.from_regex(r"\w\s\d"), st.datetimes(), st.uuids(), st.decimals(),
+    st.ip_addresses(), st.from_type(int),
+)  # fmt: skip
 _warmed_modules: set[str] = set()
 
 

@@ -99,7 +99,7 @@ def shared_of(world: World) -> dict[Any, Any]:
     from foretold.spec import hypothesis_adapter
 
     shared = world.shared
-    if not shared:
+    if hypothesis_adapter.PUT_OFF not in shared:
         world.at_end.append(lambda: hypothesis_adapter.clean_up(shared))
     return shared
 

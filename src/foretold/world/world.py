@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import re
 from _thread import get_ident
@@ -45,6 +46,11 @@ FAILURES_MAX = 100
 HUNG_UP = (ConnectionError, EOFError)
 """What a server that does not catch it says of a client that is gone. When the test is over its own
 clients are, and that is no failure of the program."""
+
+
+CALL: contextvars.ContextVar[str] = contextvars.ContextVar("foretold_call", default="")
+"""The call of a machine that a task is part of, as a key for streams; empty elsewhere. What is drawn
+for a call from a stream of its own stays the same when the shrinker leaves other calls out."""
 
 
 class World:

@@ -56,7 +56,7 @@ class Cycle:
         self.arrives(body, more)
         scope = self.scope
         name = f"{scope['method']} {scope['path']}"
-        loop, context = process.host.loop, process.context.copy()
+        loop, context = process.loop, process.context.copy()
         task = loop.create_task(self.run(process.app), name=name, context=context)
         process.tasks.add(task)
         task.add_done_callback(process.done)
@@ -121,7 +121,7 @@ class Cycle:
     async def send(self, message: dict[str, Any]) -> None:
         """A part of the response."""
         if self.answer.unread > HIGH_WATER_BYTES and not self.disconnected:
-            await self.answer.drained(self.process.host.loop)
+            await self.answer.drained(self.process.loop)
         if self.disconnected:
             return
         kind = message["type"]

@@ -38,11 +38,13 @@ class Visit:
         self.reached: asyncio.Future[None] | None = None
         self.gate: asyncio.Future[None] | None = None
 
-    def hold_after(self, steps: int) -> None:
-        """Hold it where it is suspended after so many more steps, until `release`."""
+    def hold_after(self, steps: int, held_s: float) -> None:
+        """Hold it where it is suspended after so many more steps, until `release`; which comes by
+        itself, should nobody be there to ask for it."""
         loop = asyncio.get_running_loop()
         self.steps_left = steps
         self.reached, self.gate = loop.create_future(), loop.create_future()
+        loop.call_later(PATIENCE_S + held_s, self.release)
 
     def before(self, send: Any) -> Any:
         """Who has fewer steps left is held before it sends its response."""
@@ -105,7 +107,8 @@ class Door:
         """Requests can be held: only then their coroutines are looked after."""
         self.error: BaseException | None = None
         """What the lifespan has raised."""
-        self._waiting: list[asyncio.Future[Visit]] = []
+        self._waiting: list[tuple[asyncio.Future[Visit], Mark]] = []
+        """Who waits for another one to enter."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         if scope["type"] == "http":
@@ -146,36 +149,38 @@ class Door:
 
     def _enter(self, visit: Visit) -> None:
         self.visits.append(visit)
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
+        if self._waiting:
+            waiter, mark = self._waiting.pop(0)
             if not waiter.done():
+                visit.hold_after(mark.after_steps or 0, mark.held_s)
                 waiter.set_result(visit)
 
     async def _another(self, mark: Mark, steps: int) -> Visit | None:
         """Another request that stands inside, at one of its suspensions; or None if none came."""
-        other = next((v for v in self.visits if v.gate is None), None) or await self._next()
+        other = next((v for v in self.visits if v.gate is None), None)
+        if other is not None:
+            other.hold_after(steps, mark.held_s)
+        else:
+            other = await self._next(mark)
         if other is None:
             return None
-        other.hold_after(steps)
         assert other.reached is not None, "it is to be held"
         await other.reached
         if other.gate is None or other.gate.done():
             return None  # it was through before
         mark.entered()
-        asyncio.get_running_loop().call_later(mark.held_s, other.release)
         return other
 
-    async def _next(self) -> Visit | None:
+    async def _next(self, mark: Mark) -> Visit | None:
         """The next one that enters, if it comes soon."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Visit] = loop.create_future()
-        self._waiting.append(waiter)
+        self._waiting.append((waiter, mark))
         alarm = loop.call_later(PATIENCE_S, waiter.cancel)
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
+            self._waiting = [entry for entry in self._waiting if entry[0] is not waiter]
             if not alarm.cancelled() and alarm.when() > loop.time():
                 raise  # it is this task that was cancelled
             return None

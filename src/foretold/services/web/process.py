@@ -24,6 +24,7 @@ class Process:
     def __init__(self, web: Web) -> None:
         self.web = web
         self.host = web.host
+        self.loop = web.host.loop
         self.app: Any = None
         self.context = contextvars.copy_context()
         self.links: set[Link] = set()
@@ -36,7 +37,7 @@ class Process:
 
     async def live(self) -> None:
         """The main of the host: start, serve, and end when it is told to."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        self.loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         self.app = self.web.open_door()
         lifespan = await self._start()
         self._base = {
@@ -90,9 +91,12 @@ class Process:
 
     def scope(self, head: dict[str, Any]) -> dict[str, Any]:
         """The scope of a request."""
+        root = self.web.root_path
+        if root:
+            head["path"], head["raw_path"] = root + head["path"], root.encode() + head["raw_path"]
         return {**self._base, **head, "state": self.state.copy()}
 
     def tell(self, cycle: Cycle, about: str) -> None:
         """Something happened to a request."""
         scope = cycle.scope
-        self.web.note("application", f"{scope['method']} {scope['path']}: {about}")
+        self.web.note("application", f"{scope['method']} {scope['path']} {about}")

@@ -54,6 +54,19 @@ class Proxy(httpx.AsyncBaseTransport):
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not self._web.world.trace.detail:
+            return await self._pass(request)
+        about = f"{request.method} {request.url.path}"
+        self._web.tell(f"{self._name}: {about}")
+        try:
+            response = await self._pass(request)
+        except httpx.TransportError as error:
+            self._web.tell(f"{self._name}: {about} → {type(error).__name__}")
+            raise
+        self._web.tell(f"{self._name}: {about} → {response.status_code}")
+        return response
+
+    async def _pass(self, request: httpx.Request) -> httpx.Response:
         strike = self._web.injection.strike(self._name, request)
         if strike is None:
             return await self._send(request)
@@ -86,8 +99,12 @@ class Proxy(httpx.AsyncBaseTransport):
         content = b"".join(parts)
         if how == "half" and len(content) > 1:
             strike.note(f"after half of the body; status {response.status_code}")
-            response.stream = Half(content, response.headers)
-            return response
+            return httpx.Response(
+                response.status_code,
+                headers=response.headers,
+                stream=Half(content, response.headers),
+                extensions=response.extensions,
+            )
         strike.note(f"{how}; status {response.status_code}")
         await self._fail(request, how, 0.0, loop.time() - began)
         raise AssertionError("it was lost")

@@ -14,7 +14,7 @@ from foretold.services.web.cycle import logger
 from foretold.services.web.door import Door, Mark, Visit
 from foretold.services.web.lifespan import StartupFailed
 from foretold.services.web.process import Process
-from foretold.trace import Event
+from foretold.trace import REQUEST, SERVICE, Event
 
 try:
     import httpx
@@ -82,7 +82,9 @@ class Web:
     def listening(self) -> Process | None:
         """The process that takes connections now, if there is one."""
         process = self.process
-        return process if process is not None and process.is_open and process.host.loops else None
+        if process is None or not process.is_open:
+            return None
+        return process if self.host.loops and self.host.loop is process.loop else None
 
     @property
     def visits(self) -> list[Visit]:
@@ -103,7 +105,14 @@ class Web:
         trace, name = self.world.trace, self.host.name
         trace.note(name, what, about)
         if trace.detail:
-            trace.keep(Event(self.host.kernel.clock.ns, name, name, 0, what, about, None))
+            ns = self.host.kernel.clock.ns
+            trace.keep(Event(ns, name, name, 0, SERVICE, f"{name}, {what}: {about}", None))
+
+    def tell(self, text: str) -> None:
+        """For the story: a request was sent, or its response has come."""
+        host = self.world.acting_host
+        ns, name = host.kernel.clock.ns, host.name
+        self.world.trace.keep(Event(ns, name, "(world)", 0, REQUEST, text, None))
 
     def forget(self) -> None:
         """The run is over. What a dead process has left open is let go of now, unseen."""

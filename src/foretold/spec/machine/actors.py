@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import check_whole
 from foretold.errors import UsageError
@@ -33,6 +33,10 @@ class Actor:
             f"the actor {self.name} has no {name!r}: set it first, in setup for instance "
             f"(for actor in self.cast: actor.{name} = …)"
         )
+
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __getitem__(self, name: str) -> Any:
         return vars(self)[name]

@@ -110,7 +110,10 @@ class Checks:
         within = f"within {each.within_s:g} s of virtual time after faults had stopped"
         try:
             result = await self._ask(each)
-        except AssertionError as error:
+        except Exception as error:
+            if not isinstance(error, AssertionError) and not self._course.is_tolerated(error):
+                self._failed(each, error)
+                raise
             if last:
                 self._failed(each, error, said=f"did not become true {within}")
                 raise

@@ -9,6 +9,7 @@ or after a pause, while the others are in the middle of theirs. An actor does on
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
 from foretold.spec.tally import tally_of
 from foretold.trace import encode
+from foretold.world.world import CALL
 
 if TYPE_CHECKING:
     from foretold.spec.machine.bundles import Kept, Shelves
@@ -58,6 +60,8 @@ class Call:
     rule: Rule
     actor: Actor
     arguments: dict[str, Any]
+    data: Any = None
+    """What its arguments were drawn from."""
     references: list[Kept] = field(default_factory=list)
     """What of the arguments came from bundles."""
     outcome: Outcome = RUNNING
@@ -177,11 +181,13 @@ class Course:
             self.checks.after_step()
             await self._apply_rules()
             await self.checks.at_end()
+        except GeneratorExit:
+            raise  # the run was abandoned: nothing can be awaited any more
         except BaseException as error:
             self.fail(error)
-            raise
-        finally:
             await self._leave()
+            raise
+        await self._leave()
 
     def _enter(self) -> None:
         world = self.world
@@ -314,7 +320,7 @@ class Course:
         shelves = self._shelves
         assert shelves is not None, "made where rules have arguments"
         shelves.begin()
-        data = TapeData(stream, None, self.world.shared, self.machine)
+        data = call.data = TapeData(stream, None, self.world.shared, self.machine)
         try:
             for name, strategy in call.rule.arguments.items():
                 call.arguments[name] = data.draw(strategy, name)
@@ -346,6 +352,7 @@ class Course:
     async def _perform(self, call: Call) -> None:
         trace, clock = self.world.trace, self.world.home.kernel.clock
         call.began, call.began_ns = self._moment(), clock.ns
+        CALL.set(str(call.number))
         trace.note("rule", call.actor.name, call.name, _noted(call.arguments))
         for companion in self.companions:
             companion.began(call)
@@ -374,24 +381,40 @@ class Course:
     async def _apply(self, call: Call) -> None:
         """Call the user's method, and say what came of it. Raises what fails the run."""
         try:
-            result = call.rule.function(self.machine, **call.arguments)
+            result = self._invoke(call)
             if inspect.isawaitable(result):
                 result = await result
         except Refused as refused:
             call.outcome, call.error = "refused", refused
             self.tally.rule(call.name, "refused")
-        except self._tolerated as failed:
-            call.outcome, call.error = "failed", failed
-            self.tally.rule(call.name, "failed")
         except BaseException as error:
-            if not _is_discarded(error):
+            if self.is_tolerated(error):
+                call.outcome, call.error = "failed", error
+                self.tally.rule(call.name, "failed")
+            elif _is_discarded(error):
+                call.outcome, call.error = "discarded", error
+                self.tally.rule(call.name, "precondition_false")
+            else:
                 raise
-            call.outcome, call.error = "discarded", error
-            self.tally.rule(call.name, "precondition_false")
         else:
             call.outcome, call.result = "succeeded", result
             self._hand_over(call)
             self.tally.rule(call.name, "succeeded")
+
+    def _invoke(self, call: Call) -> Any:
+        rule = call.rule
+        work = functools.partial(rule.function, self.machine, **call.arguments)
+        if call.data is None or inspect.iscoroutinefunction(rule.function):
+            return work()
+        from foretold.spec.hypothesis_adapter import call_inside
+
+        return call_inside(call.data, work)
+
+    def is_tolerated(self, error: BaseException) -> bool:
+        """Whether a rule may raise this; a group may if all that is in it may."""
+        if isinstance(error, BaseExceptionGroup) and not isinstance(error, self._tolerated):
+            return all(map(self.is_tolerated, error.exceptions))
+        return isinstance(error, self._tolerated)
 
     def _hand_over(self, call: Call) -> None:
         shelves, result = self._shelves, call.result

@@ -38,10 +38,12 @@ class Invariant:
     over: str = ""
     host: str = ""
     within_s: float = 0.0
+    called: str = ""
+    """Its name in the class, if that is another one."""
 
     @property
     def name(self) -> str:
-        return self.function.__name__
+        return self.called or self.function.__name__
 
     @property
     def preconditions(self) -> tuple[Precondition, ...]:

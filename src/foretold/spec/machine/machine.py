@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from foretold.errors import UsageError
@@ -174,10 +174,10 @@ def _read(cls: type[Machine]) -> Blueprint:
         rule, invariant = rule_of(function), invariant_of(function)
         if rule is not None:
             _check_name(cls, name)
-            (initializers if rule.once else rules).append(rule)
+            (initializers if rule.once else rules).append(replace(rule, called=name))
         elif invariant is not None:
             _check_name(cls, name)
-            invariants.append(invariant)
+            invariants.append(replace(invariant, called=name))
         elif preconditions_of(function):
             raise UsageError(
                 f"{cls.__name__}.{name} has a precondition and is no rule: write "

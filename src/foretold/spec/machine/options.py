@@ -34,11 +34,7 @@ class Options:
         if self.steps > STEPS_MAX:
             raise UsageError(f"{where}: steps={self.steps} is more than {STEPS_MAX:,}")
         check_actors(self.actors, where)
-        if not isinstance(self.weights, Mapping):
-            raise UsageError(
-                f'{where}: weights says how often rules are applied, such as {{"buy": 3}}; '
-                f"got {self.weights!r}"
-            )
+        self.check_kinds(where)
         for name, weight in self.weights.items():
             if name not in rules:
                 known = ", ".join(rules)
@@ -47,6 +43,14 @@ class Options:
                     f"{nearest(name, rules)}"
                 )
             check_number(f"the weight of {name}", weight, at_least=0)
+
+    def check_kinds(self, where: str) -> None:
+        """What must be so before anything can be read from it."""
+        if not isinstance(self.weights, Mapping):
+            raise UsageError(
+                f'{where}: weights says how often rules are applied, such as {{"buy": 3}}; '
+                f"got {self.weights!r}"
+            )
 
     def changed(self, text: str) -> Options:
         """With what stands on a tape."""
@@ -66,6 +70,7 @@ def options_text(given: Mapping[str, Any]) -> str:
     told = {name: given[name] for name in OPTIONS if given.get(name) is not None}
     if not told:
         return ""
+    Options(weights=told.get("weights", {})).check_kinds("settings")
     try:
         return json.dumps(told, separators=(",", ":"), sort_keys=True)
     except (TypeError, ValueError):

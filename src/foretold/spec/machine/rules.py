@@ -36,10 +36,12 @@ class Rule:
     once: bool
     """Applied once before all others: `initialize`."""
     wants_actor: bool
+    called: str = ""
+    """Its name in the class, if that is another one."""
 
     @property
     def name(self) -> str:
-        return self.function.__name__
+        return self.called or self.function.__name__
 
     @property
     def preconditions(self) -> tuple[Precondition, ...]:

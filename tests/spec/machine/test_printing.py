@@ -1,0 +1,131 @@
+"""A failing run is told first as a short program of the user's own rules."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import strategies as st
+
+import foretold
+from tests.spec.machine.programs import BalancedTrees, Till, Transfer
+
+
+def program_of(failure: foretold.Failure | None) -> list[str]:
+    """The lines of the program, with which the story has to begin."""
+    assert failure is not None
+    head, *lines = failure.story.splitlines()
+    assert head.startswith("The program, ")
+    return [line[2:] for line in lines if line.startswith("  ")][: _end(lines)]
+
+
+def _end(lines: list[str]) -> int:
+    return next(n for n, line in enumerate(lines) if not line.startswith("  "))
+
+
+def test_values_of_bundles_have_names() -> None:
+    """Who made a value gives it its name, and who uses it says so."""
+    failure = foretold.explore(BalancedTrees, runs=200, confirm=False).failure
+    lines = program_of(failure)
+    assert lines[0].startswith("trees_1 = leaf(x=False)")
+    assert lines[-1].startswith("check_balanced(tree=trees_")
+    assert "# fails: AssertionError" in lines[-1]
+    assert any("branch(left=trees_" in line for line in lines)
+
+
+def test_what_overlaps_stands_together() -> None:
+    """Two who take out of one till at the same time, and the invariant that this breaks."""
+    failure = foretold.explore(Till, runs=100, confirm=False).failure
+    lines = program_of(failure)
+    assert lines[0] == "together:"
+    assert sorted(line.split(".")[1] for line in lines[1:3]) == ["take(amount=1)", "take(amount=2)"]
+    assert lines[3].startswith("the invariant never_below_zero failed after actor")
+    assert len(lines) == 4
+
+
+def test_outcomes_are_told() -> None:
+    """Refused, failed, what was made, and lists of values that came from bundles."""
+
+    class Tells(foretold.Machine):
+        made = foretold.Bundle[int]("made")
+        other = foretold.Bundle[int]("other")
+        tolerates = (OSError,)
+
+        def __init__(self) -> None:
+            self.told: set[str] = set()
+
+        @foretold.rule(targets=(made, other))
+        def make(self) -> Any:
+            return foretold.multiple(10, 20)
+
+        @foretold.rule()
+        def refuse(self) -> None:
+            self.told.add("refuse")
+            raise foretold.Refused("not today\nnor tomorrow")
+
+        @foretold.rule()
+        def lose(self) -> None:
+            self.told.add("lose")
+            raise ConnectionResetError("gone")
+
+        @foretold.rule(many=st.lists(made, min_size=2, max_size=2))
+        def check(self, many: list[int]) -> None:
+            assert len(self.told) < 2, "enough"
+
+    lines = program_of(foretold.explore(Tells, runs=50, confirm=False).failure)
+    assert sorted(lines) == sorted(
+        [
+            "made_1, made_2 = other_1, other_2 = make()  # (10, 20)",
+            "refuse()  # refused: not today",
+            "lose()  # failed: ConnectionResetError: gone",
+            "check(many=[made_2, made_2])  # fails: AssertionError: enough",
+        ]
+    )
+
+
+def test_no_actor_is_named_where_there_is_only_one() -> None:
+    """`pay()`, not `actor1.pay()`; and an initializer is the first line."""
+
+    class Alone(foretold.Machine):
+        @foretold.initialize(n=st.integers(0, 9))
+        async def begin(self, n: int) -> None:
+            """Once."""
+
+        @foretold.rule()
+        async def pay(self) -> None:
+            await asyncio.sleep(0)
+            raise LookupError("no")
+
+    lines = program_of(foretold.explore(Alone, runs=5, confirm=False).failure)
+    assert lines == ["begin(n=0)", "pay()  # fails: LookupError: no"]
+
+
+def test_the_story_is_the_same_in_every_process() -> None:
+    """Objects are shown without their addresses."""
+
+    class Objects(foretold.Machine):
+        made = foretold.Bundle[object]("made")
+
+        @foretold.rule(target=made)
+        def make(self) -> object:
+            return object()
+
+        @foretold.rule(one=made, f=st.functions(like=lambda: 0))
+        def use(self, one: object, f: Any) -> None:
+            raise LookupError
+
+    failure = foretold.explore(Objects, runs=20, confirm=False).failure
+    assert program_of(failure)[0] == "made_1 = make()  # <object object>"
+    assert failure is not None
+    assert "0x" not in failure.story.split("\n", 4)[2]
+
+
+def test_inputs_overlap_and_fault_shrink_together() -> None:
+    """A bug that needs an amount of 1000, two at once and a lost answer ends with just that."""
+    failure = foretold.explore(Transfer, runs=600, seed=1, confirm=False).failure
+    assert failure is not None
+    text = "\n".join(program_of(failure))
+    assert text.count("pay(") == 2
+    assert text.count("amount=1000") == 2
+    assert text.count("fault:") == 1
+    assert "together:" in text

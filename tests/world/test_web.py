@@ -1,0 +1,444 @@
+"""`world.web`: an application on its own host, clients for actors; what a test may do to both."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import BackgroundTasks, FastAPI, Request
+from fastapi.responses import StreamingResponse
+
+import foretold
+from foretold.errors import UsageError
+
+WAYS = pytest.mark.parametrize("through", ["asgi", "uvicorn"])
+
+
+def application(log: list[Any]) -> FastAPI:
+    """A small service that notes what happens to it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        log.append("startup")
+        yield
+        log.append("shutdown")
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.get("/peer")
+    async def peer(request: Request) -> dict[str, Any]:
+        assert request.client is not None
+        return {"host": request.client.host, "path": request.scope["path"]}
+
+    @app.get("/wait/{seconds}")
+    async def wait(seconds: float) -> float:
+        log.append("begins")
+        await asyncio.sleep(seconds)
+        log.append("ends")
+        return seconds
+
+    @app.get("/later")
+    async def later(tasks: BackgroundTasks) -> None:
+        tasks.add_task(work)
+
+    async def work() -> None:
+        await asyncio.sleep(0.5)
+        log.append("worked")
+
+    @app.get("/large")
+    async def large() -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            for number in range(40):
+                log.append(number)
+                yield b"x" * 50_000
+
+        return StreamingResponse(parts())
+
+    return app
+
+
+def run(main: Any, **settings: Any) -> Any:
+    """One run; its value."""
+    return foretold.run(main, **settings).value
+
+
+# --- clients -------------------------------------------------------------------------------------
+
+
+@WAYS
+def test_every_actor_has_an_address_of_its_own(through: str) -> None:
+    """An actor keeps its address, by name or as an object with a name; another one has another;
+    a client of nobody has that of the test's host."""
+
+    class Actor:
+        name = "ada"
+
+    async def main(world: foretold.World) -> Any:
+        web = await world.web(application([]), through=through)
+        clients = [web.client("ada"), web.client(Actor()), web.client("bob"), web.client()]
+        found = [(await client.get("/peer")).json()["host"] for client in clients]
+        for client in clients:
+            await client.aclose()
+        return found, world.home.ip
+
+    (ada, again, bob, nobody), home = run(main)
+    assert ada == again != bob
+    assert nobody == home not in (ada, bob)
+
+
+@WAYS
+def test_a_client_takes_the_options_of_httpx(through: str) -> None:
+    """Headers, cookies, params, event hooks and the rest are httpx's; other servers are reached
+    over the network."""
+
+    async def main(world: foretold.World) -> Any:
+        web = await world.web(application([]), through=through)
+        await world.web(application([]), through="uvicorn", host="other", port=9000)
+        async with web.client("ada", headers={"a": "1"}, cookies={"b": "2"}) as client:
+            here = await client.get("/peer")
+            there = await client.get("http://other:9000/peer")
+        assert here.request.headers["a"] == "1"
+        assert here.request.headers["cookie"] == "b=2"
+        return here.json(), there.json()
+
+    here, there = run(main)
+    assert here == there
+
+
+@WAYS
+def test_a_root_path_is_in_the_scope(through: str) -> None:
+    """As behind a proxy that takes a prefix away."""
+
+    async def main(world: foretold.World) -> Any:
+        web = await world.web(application([]), through=through, root_path="/api")
+        async with web.client() as client:
+            return (await client.get("/peer")).json()["path"]
+
+    assert run(main) == "/api/peer"
+
+
+# --- time ----------------------------------------------------------------------------------------
+
+
+@WAYS
+def test_what_runs_on_after_the_response_overlaps_with_the_next_request(through: str) -> None:
+    """The client has its response at once; a background task goes on while it asks again, and the
+    server does not end before it has."""
+    log: list[Any] = []
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(application(log), through=through)
+        loop = asyncio.get_running_loop()
+        async with web.client() as client:
+            began = loop.time()
+            await client.get("/later")
+            await client.get("/peer")
+            assert loop.time() - began < 0.2
+            assert "worked" not in log
+
+    run(main)
+    assert log == ["startup", "worked", "shutdown"]
+
+
+def test_requests_take_the_latency_of_the_network() -> None:
+    """It is drawn for each message, the calm one is the shortest; `world.network` sets it."""
+
+    async def main(world: foretold.World) -> float:
+        web = await world.web(application([]))
+        world.network.latency(0.25)
+        loop = asyncio.get_running_loop()
+        async with web.client() as client:
+            await client.get("/peer")
+            began = loop.time()
+            await client.get("/peer")
+            return loop.time() - began
+
+    assert 0.5 <= run(main) < 0.55
+
+
+def test_other_seeds_have_other_latencies_and_each_seed_its_own() -> None:
+    """The whole exchange is on the tape."""
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(application([]))
+        async with web.client("ada") as ada, web.client("bob") as bob:
+            await asyncio.gather(ada.get("/peer"), bob.get("/peer"), ada.get("/wait/0.1"))
+
+    digests = [foretold.run(main, seed=seed).digest for seed in range(6)]
+    assert len(set(digests)) == 6
+    assert digests == [foretold.run(main, seed=seed).digest for seed in range(6)]
+
+
+@WAYS
+def test_time_limits_are_in_virtual_time(through: str) -> None:
+    """An hour's patience costs nothing, and ends when it ends."""
+
+    async def main(world: foretold.World) -> float:
+        web = await world.web(application([]), through=through)
+        loop = asyncio.get_running_loop()
+        async with web.client(timeout=3_600) as client:
+            began = loop.time()
+            with pytest.raises(httpx.ReadTimeout):
+                await client.get("/wait/4000")
+            return loop.time() - began
+
+    started = time.perf_counter()
+    assert 3_600 <= run(main) < 3_601
+    assert time.perf_counter() - started < 60
+
+
+@WAYS
+def test_a_client_that_does_not_read_holds_the_application_back(through: str) -> None:
+    """Buffers are finite: who streams a large body waits until the client has read."""
+    log: list[Any] = []
+
+    async def main(world: foretold.World) -> int:
+        web = await world.web(application(log), through=through)
+        async with web.client() as client, client.stream("GET", "/large") as response:
+            await asyncio.sleep(5)
+            sent = len([entry for entry in log if isinstance(entry, int)])
+            size = len(b"".join([part async for part in response.aiter_bytes()]))
+        assert size == 40 * 50_000
+        return sent
+
+    assert 5 < run(main) < 20
+
+
+# --- the server's life ---------------------------------------------------------------------------
+
+
+@WAYS
+def test_sigterm_lets_requests_end(through: str) -> None:
+    """New clients are refused, requests in flight get their response, then the lifespan ends."""
+    log: list[Any] = []
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(application(log), through=through)
+        async with web.client() as client, web.client() as other:
+            asking = asyncio.create_task(client.get("/wait/1"))
+            await asyncio.sleep(0.5)
+            stopping = asyncio.create_task(web.host.stop())
+            await asyncio.sleep(0.2)
+            with pytest.raises(httpx.ConnectError):
+                await other.get("/peer")
+            assert (await asking).json() == 1
+            assert await stopping
+
+    run(main)
+    assert log == ["startup", "begins", "ends", "shutdown"]
+
+
+@WAYS
+def test_a_killed_server_closes_its_connections_and_starts_anew(through: str) -> None:
+    """Requests in flight end with an error, nobody is there until the restart, no `shutdown` is
+    seen, and the lifespan begins anew."""
+    log: list[Any] = []
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(application(log), through=through)
+        async with web.client() as client:
+            asking = asyncio.create_task(client.get("/wait/1"))
+            await asyncio.sleep(0.5)
+            web.host.kill()
+            with pytest.raises(httpx.RemoteProtocolError):
+                await asking
+            with pytest.raises(httpx.ConnectError):
+                await client.get("/peer")
+            web.host.restart()
+            await web.host.listening(web.port)
+            assert (await client.get("/peer")).status_code == 200
+
+    run(main)
+    assert log == ["startup", "begins", "startup", "shutdown"]
+
+
+@WAYS
+def test_a_crashed_server_is_silent(through: str) -> None:
+    """The power is gone: nobody says anything, and clients wait as long as they want to."""
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(application([]), through=through)
+        async with web.client() as client:
+            asking = asyncio.create_task(client.get("/wait/1"))
+            await asyncio.sleep(0.5)
+            web.host.crash()
+            with pytest.raises(httpx.ReadTimeout):
+                await asking
+            with pytest.raises(httpx.ConnectTimeout):
+                await client.get("/peer")
+            web.host.restart()
+            await web.host.listening(web.port)
+            assert (await client.get("/peer")).status_code == 200
+
+    run(main)
+
+
+@WAYS
+def test_a_paused_server_answers_when_it_goes_on(through: str) -> None:
+    """SIGSTOP: its kernel takes connections, its program does nothing."""
+
+    async def main(world: foretold.World) -> float:
+        web = await world.web(application([]), through=through)
+        loop = asyncio.get_running_loop()
+        async with web.client(timeout=60) as client:
+            await client.get("/peer")
+            web.host.pause()
+            began = loop.time()
+            asking = asyncio.create_task(client.get("/peer"))
+            await asyncio.sleep(3)
+            web.host.resume()
+            await asking
+            return loop.time() - began
+
+    assert 3 <= run(main) < 3.1
+
+
+@WAYS
+def test_the_network_verbs_reach_requests(through: str) -> None:
+    """A partition is silent until it is repaired; a reset breaks connections."""
+
+    async def main(world: foretold.World) -> Any:
+        web = await world.web(application([]), through=through)
+        async with web.client() as client:
+            await client.get("/peer")
+            world.network.partition("main", "web")
+            with pytest.raises(httpx.TimeoutException):
+                await client.get("/peer")
+            world.network.repair("main", "web")
+            assert (await client.get("/peer")).status_code == 200
+            asking = asyncio.create_task(client.get("/wait/1"))
+            await asyncio.sleep(0.5)
+            world.network.reset("main", "web")
+            with pytest.raises(httpx.ReadError):
+                await asking
+
+    run(main)
+
+
+@WAYS
+def test_an_application_that_does_not_start_again_is_tried_again(through: str) -> None:
+    """As a supervisor does: after a restart whose startup fails, once a second."""
+    starts: list[int] = []
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        starts.append(len(starts))
+        if len(starts) in (2, 3):
+            raise RuntimeError("the database is not there yet")
+        yield
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(FastAPI(lifespan=lifespan), through=through)
+        web.host.kill()
+        web.host.restart()
+        async with web.client() as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get("/")
+            await web.host.listening(web.port)
+            assert (await client.get("/")).status_code == 404
+
+    run(main)
+    assert starts == [0, 1, 2, 3]
+
+
+def test_an_exception_of_the_application_is_in_the_story() -> None:
+    """The client sees a 500; the reader of a failure sees why."""
+    app = FastAPI()
+
+    @app.get("/")
+    async def fails() -> None:
+        raise KeyError("lamp")
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(app)
+        async with web.client() as client:
+            foretold.always((await client.get("/")).status_code == 200, "no server error")
+
+    outcome = foretold.explore(main, runs=1)
+    assert outcome.failure is not None
+    assert "web, application: GET / raised KeyError('lamp')" in outcome.failure.story
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+def wsgi(environ: Any, start_response: Any) -> list[bytes]:
+    """Not what is wanted."""
+    return []
+
+
+async def too_few(scope: Any) -> None:
+    """The second version of ASGI."""
+
+
+@pytest.mark.parametrize(
+    ("app", "options", "said"),
+    [
+        (None, {}, "needs an ASGI application"),
+        (FastAPI, {}, "needs an ASGI application"),
+        (wsgi, {}, "a WSGI application"),
+        (too_few, {}, "does not take scope, receive and send"),
+        (FastAPI(), {"through": "asg"}, "Did you mean 'asgi'?"),
+        (FastAPI(), {"port": 0}, "a whole number from 1 to 65535"),
+        (FastAPI(), {"port": "80"}, "a whole number from 1 to 65535"),
+        (FastAPI(), {"host": "main"}, "that host is in use"),
+        ("no.such.module:app", {}, "no.such.module"),
+    ],
+)
+def test_bad_input_is_refused(app: Any, options: dict[str, Any], said: str) -> None:
+    """The error says what is wrong and what to write instead."""
+
+    async def main(world: foretold.World) -> None:
+        await world.web(app, **options)
+
+    with pytest.raises((UsageError, ModuleNotFoundError), match=said.replace("?", r"\?")):
+        run(main)
+
+
+@WAYS
+def test_a_port_that_is_taken_is_refused(through: str) -> None:
+    """Two servers of one host need two ports."""
+
+    async def main(world: foretold.World) -> None:
+        await world.web(FastAPI(), through=through)
+        await world.web(FastAPI(), through=through, port=8001)
+        with pytest.raises(UsageError, match="somebody listens on that port of web already"):
+            await world.web(FastAPI(), through=through)
+
+    run(main)
+
+
+@WAYS
+def test_a_lifespan_that_fails_is_the_tests_own_error(through: str) -> None:
+    """The application's exception, with a note; no wrapper, and nothing else fails."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        raise LookupError("no DATABASE_URL")
+        yield
+
+    async def main(world: foretold.World) -> list[str]:
+        with pytest.raises(LookupError) as caught:
+            await world.web(FastAPI(lifespan=lifespan), through=through)
+        return caught.value.__notes__
+
+    assert "foretold: the application at web did not start" in run(main)
+
+
+@pytest.mark.parametrize("actor", ["", 5, object()])
+def test_a_client_needs_a_name(actor: Any) -> None:
+    """An actor or a text."""
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(FastAPI())
+        with pytest.raises(UsageError, match="takes an actor or a name"):
+            web.client(actor)
+        with pytest.raises(UsageError, match="decides how requests travel"):
+            web.client("ada", transport=httpx.MockTransport(lambda request: httpx.Response(200)))
+
+    run(main)
