@@ -45,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--foretold-run-profile", metavar="TEXT", help="with it: what the search had learned"
     )
+    group.addoption(
+        "--foretold-vacuity",
+        metavar="HOW",
+        help="a search that tests nothing: fail (default), warn or ignore",
+    )
+    parser.addini("foretold_vacuity", "a search that tests nothing: fail, warn or ignore")
     parser.addini("foretold_runs", "runs of each simulated test")
     parser.addini("foretold_seed", "pin the seeds of all simulated tests")
 
@@ -74,6 +80,7 @@ class Options:
     run_profile: str
     runs: int | None
     replay: Path | None
+    vacuity: str
     declared_early: frozenset[str]
 
     @property
@@ -103,8 +110,16 @@ def _read_options(config: pytest.Config) -> Options:
         config.getoption("foretold_run_profile") or "",
         runs,
         None if tape is None else _readable_tape(config.invocation_params.dir / tape),
+        _vacuity(config),
         config.stash.get(_DECLARED_EARLY, frozenset()),
     )
+
+
+def _vacuity(config: pytest.Config) -> str:
+    given = config.getoption("foretold_vacuity") or config.getini("foretold_vacuity") or "fail"
+    if given not in ("fail", "warn", "ignore"):
+        raise pytest.UsageError(f"foretold_vacuity={given}: it is fail, warn or ignore")
+    return str(given)
 
 
 def _first_given(*sources: tuple[Any, str]) -> tuple[int | None, str]:
@@ -220,6 +235,12 @@ class Session:
         if record is not None:
             self.records.append(record)
 
+    def _judges(self) -> bool:
+        """Whether points that no test has reached fail the whole: in a whole, that is."""
+        options = self.options
+        alone = options.replay is not None or options.run_seed is not None
+        return options.vacuity == "fail" and not alone and not hasattr(self.config, "workerinput")
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self.records:
             return
@@ -229,8 +250,17 @@ class Session:
         for line, warns in summary_lines(self.records, self.options.seed, verbosity):
             terminalreporter.write_line(line, yellow=warns)
 
-    def pytest_sessionfinish(self) -> None:
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        never: dict[str, str] = {}
+        if self.records and self._judges() and session.exitstatus == pytest.ExitCode.OK:
+            from foretold.pytest_support.summary import never_reached
+            from foretold.search.vacuity import RUNS_MIN
+
+            never = never_reached(self.records, RUNS_MIN)
+            if never:  # the summary says which
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
         path = os.environ.get("FORETOLD_RECORD")
         if path and not hasattr(self.config, "workerinput"):
-            data = {"seed": self.options.seed, "tests": self.records}
+            data = {"seed": self.options.seed, "tests": self.records, "failed_for": list(never)}
             Path(path).write_text(json.dumps(data), "utf-8")

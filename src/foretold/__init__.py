@@ -39,6 +39,7 @@ from foretold.errors import (
     TapeError,
     TargetError,
     UsageError,
+    Vacuous,
     WorkerDied,
 )
 from foretold.kernel.clock import Clock, ManualClock, SystemClock
@@ -52,6 +53,7 @@ from foretold.spec.machine.actors import Actor
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import initialize, multiple, precondition, rule
+from foretold.spec.mutants import mutant
 from foretold.spec.properties import always, reachable, sometimes, state
 from foretold.spec.workload import between, choose, draw, together
 from foretold.tape import Tape, enumerate_tapes
@@ -101,6 +103,7 @@ __all__ = [
     "TapeError",
     "TargetError",
     "UsageError",
+    "Vacuous",
     "WorkerDied",
     "World",
     "__version__",
@@ -120,6 +123,7 @@ __all__ = [
     "invariant",
     "knob",
     "multiple",
+    "mutant",
     "precondition",
     "reachable",
     "replay",

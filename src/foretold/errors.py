@@ -12,6 +12,7 @@
     │   ├── BackgroundFailure       something failed where nobody was looking
     │   ├── ServiceError            a real service is missing, does not start, or has died
     │   │   └── PostgresError       the server refused one of our own statements
+    │   ├── Vacuous                 a search held, and what it tests never came to pass
     │   ├── Nondeterminism          one tape gave two different runs
     │   └── WorkerDied              a run ended the process that it was made in
     ├── Refused                     raised by a machine's rule: the application said no, properly
@@ -112,6 +113,14 @@ class PostgresError(ServiceError):
         self.message = message
         self.sqlstate = sqlstate
         self.detail = detail
+
+
+class Vacuous(ForetoldError):
+    """A search held, but a rule never succeeded, an invariant ranged over nothing, or a fault that
+    was asked for never happened: it says less than it seems to.
+
+    Remedy: the message has one for each. `vacuity="warn"` makes a warning of it.
+    """
 
 
 class Nondeterminism(ForetoldError):

@@ -3,7 +3,7 @@
 Thin on purpose: a verb reads options, calls the search, prints what `report/` makes of the outcome,
 and ends with an exit code that means something:
 
-    0 held    1 violated    2 usage    3 nondeterminism    4 nothing to explore    130 Ctrl-C
+    0 held    1 violated    2 usage    3 nondeterminism    4 vacuous    130 Ctrl-C
 """
 
 from __future__ import annotations

@@ -31,16 +31,19 @@ from foretold.cli.targets import (
     refuse_for_tests,
     run_tape,
 )
+from foretold.errors import UsageError
 from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
 from foretold.report.campaign import campaign_text, group_lines, verdict_line
 from foretold.report.data import history_data, outcome_json
 from foretold.report.exports import github_annotations, in_github_actions, junit_xml
+from foretold.report.planted import planting_json, planting_text
 from foretold.report.progress import SearchProgress, say
 from foretold.report.text import interrupted_text
 from foretold.search.executors import WORKERS_MAX
 from foretold.search.explore import Progress, explore
 from foretold.search.failure import Failure, Outcome
+from foretold.search.plant import plant
 from foretold.search.portfolio import EXHAUSTIVE
 from foretold.search.replayers import FreshReplayer
 from foretold.search.retry import failure_of, try_again
@@ -87,6 +90,17 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @click.option("--no-confirm", is_flag=True, help="Do not replay a failure in a fresh process.")
 @click.option("--no-saved", is_flag=True, help="Do not try saved failures first.")
 @click.option("--no-feedback", is_flag=True, help="Do not look at what runs reach.")
+@click.option(
+    "--vacuity",
+    type=click.Choice(["fail", "warn"]),
+    help="What never came to anything: exit code 4, or a table only.  [default: fail]",
+)
+@click.option(
+    "--plant", is_flag=True, help="Switch on declared mutants one by one: are they caught?"
+)
+@click.option(
+    "--mutant", "mutants", metavar="NAME", multiple=True, help="With --plant: one more to try."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--junit", metavar="FILE", help="Write the outcome as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations.  [default: in GitHub Actions]")
@@ -101,10 +115,29 @@ def explore_command(
 
     What the program prints is not shown; `foretold replay` shows it.
     """
-    shown = Shown(target, options.pop("as_json"), options.pop("junit"), options.pop("github"))
+    shown = Shown(
+        target,
+        options.pop("as_json"),
+        options.pop("junit"),
+        options.pop("github"),
+        options.pop("vacuity") or "fail",
+    )
+    planting, mutants = options.pop("plant"), options.pop("mutants")
     if is_node_id(target):
+        if planting or mutants:
+            raise UsageError(
+                "--plant searches by itself, without pytest: name the function or machine, such as "
+                "tests/test_shop.py:Shop"
+            )
         refuse_for_tests({**options, "time": time_s})
-        code = child.explore(target, runs=runs, seed=seed, as_json=shown.as_json, junit=shown.junit)
+        code = child.explore(
+            target,
+            runs=runs,
+            seed=seed,
+            vacuity=shown.vacuity,
+            as_json=shown.as_json,
+            junit=shown.junit,
+        )
         sys.exit(code)
     if runs is None:
         to_the_end = time_s is not None or options["strategy"] == EXHAUSTIVE
@@ -112,6 +145,10 @@ def explore_command(
     pinned = seed is not None
     seed = fresh_seed() if seed is None else seed
     main, own = load_target(target)
+    if planting or mutants:
+        options.pop("no_saved")
+        asked = {"runs": runs, "seed": seed, "time_s": time_s, **own, **_settings_of(options)}
+        sys.exit(_plant(main, shown, mutants, asked))
     store = Store(Path.cwd())
     outcome = Outcome(0, seed)
     if not options.pop("no_saved"):
@@ -125,6 +162,23 @@ def explore_command(
         if outcome.runs >= LONG_RUNS and store.is_writable():
             store.remember(target, history_data(outcome))
     sys.exit(shown.show(outcome, runs))
+
+
+def _plant(
+    main: Callable[..., Any], shown: Shown, mutants: tuple[str, ...], settings: dict[str, Any]
+) -> int:
+    """Declared mutants, one at a time. Returns the exit code."""
+    with output_dropped():
+        found = plant(main, mutants, on_mutant=lambda name: say(f"planting {name!r}"), **settings)
+    if found.outcome.failure is not None:
+        say("without any mutant it must hold, and it does not:")
+        return shown.show(found.outcome, settings["runs"])
+    code = VIOLATED if found.survivors else HELD
+    if shown.as_json:
+        click.echo(planting_json(found, target=shown.target, exit_code=code))
+    else:
+        click.echo(planting_text(found, target=shown.target))
+    return code
 
 
 def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -141,11 +195,13 @@ class Shown:
     as_json: bool
     junit: str | None
     github: bool
+    vacuity: str
 
     def show(self, outcome: Outcome, runs: int) -> int:
         """Show it in all the ways that were asked for. Returns the exit code."""
         target = self.target
-        code = VIOLATED if outcome.failure else VACUOUS if outcome.vacuous else HELD
+        vacuous = outcome.vacuous or (outcome.hollow and self.vacuity == "fail")
+        code = VIOLATED if outcome.failure else VACUOUS if vacuous else HELD
         code = INTERRUPTED if outcome.interrupted else code
         if self.junit is not None:
             Path(self.junit).write_text(junit_xml(outcome, runs=runs, target=target), "utf-8")

@@ -38,7 +38,7 @@ class _Failed(click.ClickException):
 @click.group(
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 held, 1 violated, 2 usage, 3 nondeterminism, 4 nothing to explore.",
+    epilog="Exit codes: 0 held, 1 violated, 2 usage, 3 nondeterminism, 4 vacuous.",
 )
 @click.version_option(VERSION, prog_name="foretold")
 def app() -> None:

@@ -25,11 +25,18 @@ _PLUGIN = "_foretold_pytest"
 
 
 def explore(
-    target: str, *, runs: int | None, seed: int | None, as_json: bool, junit: str | None = None
+    target: str,
+    *,
+    runs: int | None,
+    seed: int | None,
+    vacuity: str,
+    as_json: bool,
+    junit: str | None = None,
 ) -> int:
     """Search with the tests that `target` names. Returns an exit code of ours."""
     options = [] if runs is None else [f"--foretold-runs={runs}"]
     options += [] if seed is None else [f"--foretold-seed={seed}"]
+    options += [] if vacuity == "fail" else [f"--foretold-vacuity={vacuity}"]
     options += [] if junit is None else [f"--junit-xml={junit}"]
     code, record = _pytest(target, options, to_stderr=as_json)
     if as_json:
@@ -79,7 +86,7 @@ def _pytest(
         )
         code = _wait(process)
         seen = json.loads(record.read_text("utf-8")) if record.exists() else {"tests": []}
-    return _code_of(code, seen["tests"], target), seen
+    return _code_of(code, seen, target), seen
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
@@ -96,9 +103,13 @@ def plugin_arguments() -> tuple[str, ...]:
     return () if found else ("-p", _PLUGIN)
 
 
-def _code_of(code: int, tests: list[dict[str, Any]], target: str) -> int:
+def _code_of(code: int, record: dict[str, Any], target: str) -> int:
+    tests = record["tests"]
     if code == HELD and not tests:
         raise UsageError(f"no test in {target} is simulated: decorate it with @foretold.simulate")
     if code == HELD:
         return VACUOUS if all(test["vacuous"] for test in tests) else HELD
+    if code == VIOLATED and not any(test["failed"] for test in tests):
+        hollow = record.get("failed_for") or any(test["hollow"] for test in tests)
+        return VACUOUS if hollow else VIOLATED
     return code if code in (VIOLATED, INTERRUPTED) else USAGE

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from foretold.errors import UsageError
+from foretold.errors import UsageError, Vacuous
 from foretold.pytest_support.fixtures import check_fixtures
 from foretold.pytest_support.replayer import asked_to_observe, observe_for_parent, replayer_of
 from foretold.pytest_support.seeds import seed_for
@@ -32,6 +32,7 @@ class Options(Protocol):
     run_profile: str
     runs: int | None
     replay: Path | None
+    vacuity: str
     declared_early: frozenset[str]
 
 
@@ -49,7 +50,11 @@ class ItemTrial:
         check_fixtures(self.item, list(simulation.signature.parameters))
         trial, tape = Trial(simulation, call, self._errand(simulation)), self.options.replay
         if tape is None:
-            found = trial.run()
+            try:
+                found = trial.run()
+            except Vacuous:
+                self.record.update(asdict(trial.record))
+                raise
         elif asked_to_observe():
             observe_for_parent(trial.main, load(tape).tape)
             return None
@@ -70,6 +75,7 @@ class ItemTrial:
             _replay_command(item.nodeid),
             tries_saved=not alone,
             before_run=_output_dropper(item.config),
+            vacuity=options.vacuity,
             settings={"profile": self._known()} if alone else {},
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, overload
 
-from foretold.errors import UsageError
+from foretold.errors import UsageError, Vacuous
 from foretold.pytest_support.fixtures import ForetoldWarning
 from foretold.pytest_support.item import shown_path, trial_of
 from foretold.pytest_support.machines import test_case_of
@@ -133,7 +133,11 @@ def _error_of(simulation: Simulation, call: Main, by_name: Function | None) -> B
             found = item.run(simulation, call)
         else:
             found = Trial(simulation, call, _direct_errand(simulation, by_name)).run()
-    except (UsageError, ForetoldWarning) as error:  # a warning is raised where filters say so
+    except (
+        UsageError,
+        ForetoldWarning,
+        Vacuous,
+    ) as error:  # a warning is raised where filters say so
         return tidy(error.with_traceback(None), simulation.function)
     return None if found is None else tidy(found.exception, simulation.function)
 

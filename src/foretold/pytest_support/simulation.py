@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from foretold.arguments import check_number, check_seed, check_whole, nearest
+from foretold.arguments import check_number, check_seed, check_whole, check_word, nearest
 from foretold.errors import UsageError
 from foretold.search.explore import explore
 from foretold.search.portfolio import plans_for
@@ -20,6 +20,7 @@ Function = Callable[..., Any]
 
 WORLD = "world"
 RUNS_DEFAULT = 100
+VACUITY = ("fail", "warn", "ignore")
 _NOT_FOR_USERS = {
     "main",
     "runs",
@@ -48,6 +49,8 @@ class Simulation:
     signature: inspect.Signature
     """Without the world: the rest are fixtures and parameters, which pytest provides."""
     wants_world: bool
+    vacuity: str | None = None
+    """What happens if a search tests nothing: fail, warn or ignore; None: as the project says."""
 
     def call(self, world: World, args: tuple[Any, ...], names: Mapping[str, Any]) -> Any:
         """Call the test function in a world. An async one gives a coroutine, as always."""
@@ -62,6 +65,10 @@ def simulation_of(
     """Check everything that can be checked now: a mistake is best shown where it was written."""
     function = program_of(function)
     _check_function(function)
+    settings = dict(settings)
+    vacuity = settings.pop("vacuity", None)
+    if vacuity is not None:
+        check_word("vacuity", vacuity, VACUITY)
     check_settings(runs, seed, settings)
     runs = getattr(function, "foretold_runs", None) if runs is None else runs
     signature = inspect.signature(function)
@@ -70,9 +77,10 @@ def simulation_of(
         function,
         runs,
         seed,
-        dict(settings),
+        settings,
         signature.replace(parameters=shown, return_annotation=signature.empty),
         wants_world=WORLD in signature.parameters,
+        vacuity=vacuity,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ def summary_lines(records: Records, seed: int, verbosity: int) -> Iterator[tuple
             yield f"  {record['test']}: {_of_one(record)}", False
     for record in records:
         yield from _about(record)
-    for point, test in _never_reached(records).items():
+    for point, test in never_reached(records).items():
         yield f"foretold: never true in any run: {point} ({test})", True
 
 
@@ -63,21 +64,26 @@ def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         yield "  pytest counts that as a success; with --runxfail it shows the story", False
     for path in record["fixed"]:
         yield f"foretold: {test} holds on a saved failure now; moved to {_short(path)}", False
+    for each in record["hollow"]:
+        yield f"foretold: {test}: {each['sort']} {each['name']} {each['what']}", True
     for note in record["notes"]:
         yield f"foretold: {test}: {note}", False
     for reason in record["unreadable"]:
         yield f"foretold: a saved failure of {test} was left out: {reason}", True
 
 
-def _never_reached(records: Records) -> dict[str, str]:
-    """`sometimes` points that all tests together never saw true, with a test that passed them."""
+def never_reached(records: Records, runs_min: int = 0) -> dict[str, str]:
+    """`sometimes` points that all tests together never saw true, with a test that passed them; of
+    those that have been passed by so many runs."""
     reached = {point for record in records for point in record["reached"]}
     missed: dict[str, str] = {}
+    runs: Counter[str] = Counter()
     for record in records:
         for point in record["missed"]:
             if point not in reached:
                 missed.setdefault(point, record["test"])
-    return missed
+                runs[point] += record["runs"]
+    return {point: test for point, test in missed.items() if runs[point] >= runs_min}
 
 
 def _short(path: str) -> str:

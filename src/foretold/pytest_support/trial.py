@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from foretold.errors import TapeError
+from foretold.errors import TapeError, Vacuous
 from foretold.kernel import real
 from foretold.pytest_support.simulation import Simulation
 from foretold.report.explained import explanation_text
 from foretold.report.text import failure_note
+from foretold.report.vacuity import hollow_lines, tally_lines
 from foretold.search.explain import explain
 from foretold.search.explore import Progress, explore, resume
 from foretold.search.failure import Failure, Outcome
@@ -51,6 +52,8 @@ class Errand:
     """The line that replays a failure."""
     tries_saved: bool = True
     before_run: Callable[[], object] = lambda: None
+    vacuity: str = "fail"
+    """Whether a search that tests nothing fails, unless the simulation says it otherwise."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Besides those of the simulation."""
 
@@ -73,6 +76,8 @@ class Record:
     unreadable: list[str] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
+    hollow: list[dict[str, str]] = field(default_factory=list)
+    """What never came to pass, though the search was long enough; points are in `missed`."""
     notes: list[str] = field(default_factory=list)
     """What is no failure and deserves a look all the same."""
 
@@ -98,6 +103,7 @@ class Trial:
             outcome = self._search(errand.runs, errand.seed, settings)
             found = outcome.failure
             self._note_outcome(outcome)
+            self._judge(outcome)
         return self._noted(found)
 
     def replay(self, path: Path) -> Failure | None:
@@ -221,6 +227,18 @@ class Trial:
         self.record.notes = list(outcome.notes)
         if outcome.failure is None:  # a search that was cut short says nothing about what it missed
             self.record.missed = list(outcome.missed)
+
+    def _judge(self, outcome: Outcome) -> None:
+        """A search that tests nothing. `sometimes` points are judged by all tests together."""
+        how = self.simulation.vacuity or self.errand.vacuity
+        hollow = [each for each in outcome.hollow if each.sort != "sometimes"]
+        if how == "ignore":
+            return
+        self.record.hollow = [each.as_data() for each in hollow]
+        if hollow and how == "fail":
+            lines = [*hollow_lines(hollow), *tally_lines(outcome)]
+            lines.append('vacuity="warn" makes a warning of it, for a test or for all (ini-file)')
+            raise Vacuous("\n".join(lines))
 
     def _noted(self, found: Failure | None) -> Failure | None:
         if found is None:

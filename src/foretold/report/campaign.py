@@ -17,6 +17,7 @@ from foretold.report.text import (
     place_text,
     replay_arguments,
 )
+from foretold.report.vacuity import hollow_lines, tally_lines
 from foretold.search.failure import Failure, Outcome
 from foretold.search.feedback import PER_RUNS, Coverage
 from foretold.search.retry import Verdict
@@ -32,9 +33,11 @@ def campaign_text(outcome: Outcome, *, runs: int, target: str) -> str:
     else:
         text = outcome_text(outcome, runs=runs, target=target)
     held = not outcome.failures and not outcome.vacuous
+    counts = tally_lines(outcome) if outcome.tally.rules or outcome.hollow else []
     more = coverage_lines(outcome.coverage) if held or len(outcome.failures) > 1 else []
     more += [f"  {line}" for line in together_lines(outcome)]
-    return "\n".join([text, *more, *(f"  {note}" for note in outcome.worker_notes)])
+    more += [f"  {note}" for note in outcome.worker_notes]
+    return "\n".join([text, *counts, *more, *hollow_lines(outcome.hollow)])
 
 
 def _failures_text(outcome: Outcome, runs: int, target: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from foretold.report.text import place_text, replay_arguments
@@ -13,9 +14,10 @@ from foretold.search.feedback import Coverage
 def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
     """One object, indented; keys stay as they are from one version to the next."""
     failure = outcome.failure
+    is_vacuous = outcome.vacuous or bool(outcome.hollow)
     data = {
         "target": target,
-        "verdict": "violated" if failure else "vacuous" if outcome.vacuous else "held",
+        "verdict": "violated" if failure else "vacuous" if is_vacuous else "held",
         "exit_code": exit_code,
         "seed": outcome.seed,
         "runs": outcome.runs,
@@ -30,6 +32,11 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "interrupted": outcome.interrupted,
         "coverage": _coverage_data(outcome.coverage),
         "worker_notes": outcome.worker_notes,
+        "vacuity": [each.as_data() for each in outcome.hollow],
+        "tally": {
+            sort: {name: asdict(each) for name, each in getattr(outcome.tally, sort).items()}
+            for sort in ("rules", "invariants", "faults")
+        },
         "goes_together": {
             ": ".join(failure.signature): [
                 {"setting": each.setting, "failing": each.failing, "share": each.share, "p": each.p}

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from foretold.report.campaign import group_text
 from foretold.report.text import exception_text, failure_note, replay_arguments
+from foretold.report.vacuity import hollow_lines
 from foretold.search.failure import Failure, Outcome
 from foretold.search.signature import place_of
 from foretold.search.words import short_path
@@ -25,7 +26,7 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         "testsuite",
         name="foretold",
         tests=str(max(1, len(failures))),
-        failures=str(len(failures)),
+        failures=str(len(failures) or int(bool(outcome.hollow))),
         errors="0",
         skipped=str(int(outcome.vacuous)),
         time=f"{outcome.elapsed_s:.3f}",
@@ -42,6 +43,10 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         case.set("time", f"{outcome.elapsed_s:.3f}")
         if failure is not None:
             _add_failure(case, failure, runs, target)
+        elif outcome.hollow:
+            said = "; ".join(map(str, outcome.hollow))
+            told = ElementTree.SubElement(case, "failure", type="vacuous", message=_xml(said))
+            told.text = _xml("\n".join(hollow_lines(outcome.hollow)))
         elif outcome.vacuous:
             ElementTree.SubElement(case, "skipped", message="nothing to explore")
     ElementTree.indent(suite)
@@ -84,7 +89,9 @@ def github_annotations(outcome: Outcome, target: str) -> Iterator[str]:
             properties = {"file": _in_repository(place.file), "line": str(place.line), **properties}
         text = "\n".join(filter(None, [group_text(failure, target), failure.story]))
         yield _command("error", properties, text)
-    if not outcome.failures:
+    for each in outcome.hollow:
+        yield _command("error", {"title": "foretold: vacuous"}, f"{each}: {each.remedy}")
+    if not outcome.failures and not outcome.hollow:
         for point in outcome.missed:
             yield _command("warning", {"title": "foretold"}, f"never true in any run: {point}")
 

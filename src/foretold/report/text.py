@@ -231,7 +231,8 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
     if outcome.covered:
         calm = "Values, times and faults were the calm ones."
         lines.append(wrapped(f"Covered: {outcome.covered}. {calm}"))
-    lines += [f"  never true in any run: {point}" for point in outcome.missed]
+    if not outcome.hollow:  # else that is told with what to do about it
+        lines += [f"  never true in any run: {point}" for point in outcome.missed]
     return "\n".join(lines + notes)
 
 

@@ -28,6 +28,7 @@ from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.rounds import Rounds
 from foretold.search.signature import Signature
 from foretold.search.targets import importable_name
+from foretold.search.vacuity import hollow_in
 from foretold.search.workout import Workshop
 from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
@@ -251,7 +252,7 @@ class Search:
     ) -> Outcome:
         """Search, and work out what was found, when those who helped are gone."""
         outcome = self.outcome
-        outcome.seed = seed
+        outcome.seed, outcome.faults = seed, self.settings.faults
         self._runs_max = runs
         try:
             with crowd as self.crowd:
@@ -259,6 +260,7 @@ class Search:
             self.crowd = None
             outcome.vacuous = planner.is_vacuous and not failed
             outcome.vacuous |= outcome.runs > 0 and outcome.discarded == outcome.runs
+            outcome.hollow = hollow_in(outcome)
             for seen in failed:
                 self._work_out(seen)
         except KeyboardInterrupt:

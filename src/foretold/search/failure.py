@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from foretold.search.feedback import Coverage
 from foretold.search.pair import Decision
@@ -14,6 +14,9 @@ from foretold.tape import Hold, Tape
 from foretold.tape.file import FailureNote, TapeFile, save
 from foretold.trace import Place
 from foretold.world.tally import Tally
+
+if TYPE_CHECKING:
+    from foretold.search.vacuity import Hollow
 
 
 class Delay(NamedTuple):
@@ -117,6 +120,11 @@ class Outcome:
     """How often each rule, invariant and fault came to something, in all runs together."""
     swarm: Swarm = field(default_factory=Swarm)
     """The configurations of all runs, if the search went on after a failure."""
+    faults: str = ""
+    """The kinds of faults that were asked for."""
+    hollow: list[Hollow] = field(default_factory=list)
+    """If it held: rules, invariants, points and faults that never came to anything. Empty below 100
+    runs, which say too little."""
     interrupted: bool = False
     """Ctrl-C was pressed before the search was over."""
 

@@ -12,7 +12,8 @@ A model is a plain class: short and obviously right, slow is fine. It has a meth
 that is to be compared, with the rule's name and arguments. It may raise `foretold.Refused` where
 the system has to refuse. A method with a parameter `result` is shown what the system gave
 (`UNKNOWN` if nobody knows) and judges itself, by `assert` or by returning False: so for ids that it
-cannot know. `actor` is the actor's name. `state()` is compared with that of the machine, if both have one.
+cannot know. `actor` is the actor's name. If machine and model both have a `state()`, these are
+compared, too.
 
 A call that nobody else's overlaps is compared at once. If calls overlap, some order of them has to
 explain the results, which is looked at when all of them are over (`checkers/linearizable.py`). A

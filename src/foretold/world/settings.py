@@ -38,6 +38,8 @@ class Settings:
     "lines: a, b" for those of the modules a and b."""
     machine: str = ""
     """What was said about a machine's steps, actors and weights (`spec/machine/options.py`)."""
+    mutant: str = ""
+    """The declared bug that is switched on: `foretold.mutant(name)` is true for this one."""
     steps_max: int = Limits().steps
     virtual_s_max: float = Limits().virtual_s
     wall_s_max: float | None = Limits().wall_s

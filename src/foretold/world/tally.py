@@ -63,9 +63,11 @@ class Tally:
     rules: dict[str, RuleCount] = field(default_factory=dict)
     invariants: dict[str, InvariantCount] = field(default_factory=dict)
     faults: dict[str, FaultCount] = field(default_factory=dict)
+    mutants: dict[str, int] = field(default_factory=dict)
+    """In how many runs each declared mutant was passed."""
 
     def __bool__(self) -> bool:
-        return bool(self.rules or self.invariants or self.faults)
+        return bool(self.rules or self.invariants or self.faults or self.mutants)
 
     def rule(self, name: str, event: RuleEvent | None = None) -> None:
         """Something became of a rule; without an event it is only declared, so that one that is
@@ -106,13 +108,16 @@ class Tally:
             self.invariants[name] = _sum(self.invariants.get(name), invariant)
         for name, fault in other.faults.items():
             self.faults[name] = _sum(self.faults.get(name), fault)
+        for name, runs in other.mutants.items():
+            self.mutants[name] = self.mutants.get(name, 0) + runs
 
-    def as_data(self) -> dict[str, dict[str, list[int | None]]]:
+    def as_data(self) -> dict[str, dict[str, Any]]:
         """Plain data, for a way between processes."""
-        return {
+        counts = {
             name: {key: list(astuple(count)) for key, count in getattr(self, name).items()}
             for name in _SORTS
         }
+        return {**counts, "mutants": self.mutants}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Tally:
@@ -120,7 +125,8 @@ class Tally:
             **{
                 name: {str(key): sort(*counts) for key, counts in data[name].items()}
                 for name, sort in _SORTS.items()
-            }
+            },
+            mutants=dict(data["mutants"]),
         )
 
 

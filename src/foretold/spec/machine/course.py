@@ -159,7 +159,8 @@ class Course:
         self._acting = [1.0] * acting + [0.0] * asleep
         if several:
             tape.configuration["actors"] = str(acting)
-        for name in (*rules, *(rule.name for rule in self.blueprint.initializers)):
+        wanted = [name for name, weight in zip(rules, self._given, strict=True) if weight]
+        for name in (*wanted, *(rule.name for rule in self.blueprint.initializers)):
             self.tally.rule(name)
 
     @property
@@ -284,7 +285,8 @@ class Course:
     def _choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
         """Which rule, with which arguments; None if there is nothing that can be done."""
         rules = self.blueprint.rules
-        possible = [self._is_possible(rule, actor) for rule in rules]
+        wanted = zip(self._given, rules, strict=True)
+        possible = [weight > 0 and self._is_possible(rule, actor) for weight, rule in wanted]
         weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
         if not any(weights):
             weights = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]

@@ -101,6 +101,18 @@ def faults_text(faults: Any) -> str:
     )
 
 
+def sets_within(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """How a tape's setting may have been asked for: the sets that are in it as a whole, the largest
+    ones, and the kinds that are in none of them."""
+    left = dict.fromkeys(text.split())
+    found = {}
+    for name, kinds in sorted(_SETS.items(), key=lambda each: -len(each[1])):
+        if len(kinds) and all(kind in left for kind in kinds):
+            found[name] = tuple(kinds)
+            left = {kind: None for kind in left if kind not in kinds}
+    return found, list(left)
+
+
 def fault_kinds(text: str) -> list[Kind]:
     """The kinds behind a tape's setting."""
     for name in text.split():

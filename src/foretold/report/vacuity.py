@@ -1,0 +1,94 @@
+"""The table of what a search has really tried, and a word on each line that came to nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from foretold.report.text import WIDTH_CHARS
+from foretold.search.failure import Outcome
+from foretold.search.vacuity import Hollow, happened, ranges_over_nothing
+from foretold.world.tally import FaultCount, InvariantCount
+
+MARK = "  <- nothing"
+NAME_CHARS_MAX = 48
+
+Row = tuple[tuple[str, ...], bool]
+"""Cells, and whether it came to nothing."""
+
+
+def tally_lines(outcome: Outcome) -> list[str]:
+    """Rules, invariants, faults and points, each as a table; nothing of what there is none of."""
+    tally, empty = outcome.tally, {each.name for each in outcome.hollow}
+    rules = [
+        (name, each.tried, each.precondition_false, each.refused, each.failed, each.succeeded)
+        for name, each in tally.rules.items()
+    ]
+    lines = _table(
+        ("rule", "tried", "precondition false", "refused", "failed", "succeeded"),
+        [(_cells(row), row[0] in empty) for row in rules],
+    )
+    lines += _table(
+        ("invariant", "checks", "ranged over"),
+        [
+            (_cells((name, each.checks, _ranged(each))), ranges_over_nothing(each))
+            for name, each in tally.invariants.items()
+        ],
+    )
+    faults = {**dict.fromkeys(outcome.faults.split(), FaultCount()), **tally.faults}
+    lines += _table(
+        ("fault", "injected", "had effect"),
+        [(_cells(_fault(name, each)), not happened(each)) for name, each in faults.items()],
+    )
+    points = {**outcome.reached, **dict.fromkeys(outcome.missed, 0)}
+    return lines + _table(
+        ("sometimes", "times true"),
+        [(_cells(row), not row[1]) for row in points.items()],
+    )
+
+
+def _ranged(each: InvariantCount) -> str:
+    return f"{each.ranged:,}" if each.told else "not told"
+
+
+def _fault(name: str, each: FaultCount) -> tuple[object, ...]:
+    return name, each.injected, "not known" if each.effect is None else each.effect
+
+
+def _cells(row: Sequence[object]) -> tuple[str, ...]:
+    return tuple(f"{each:,}" if isinstance(each, int) else str(each) for each in row)
+
+
+def _table(head: tuple[str, ...], rows: list[Row]) -> list[str]:
+    if not rows:
+        return []
+    shown = [(textwrap.shorten(cells[0], NAME_CHARS_MAX), *cells[1:]) for cells, _ in rows]
+    widths = [max(map(len, column)) for column in zip(head, *shown, strict=True)]
+    lines = []
+    for cells in (head, *shown):
+        first = cells[0].ljust(widths[0])
+        rest = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        lines.append("  ".join(["", first, *rest]))
+    marked = [MARK if nothing else "" for _, nothing in rows]
+    return [lines[0], *(line + mark for line, mark in zip(lines[1:], marked, strict=True))]
+
+
+def hollow_lines(hollow: Sequence[Hollow]) -> list[str]:
+    """What came to nothing, each with a word on what to do."""
+    if not hollow:
+        return []
+    said = "It held, and says less than it seems to:"
+    return [said, *(line for each in hollow for line in _told(each))]
+
+
+def _told(each: Hollow) -> Iterator[str]:
+    yield from textwrap.wrap(
+        f"{each}", WIDTH_CHARS, initial_indent="- ", subsequent_indent="  ", break_long_words=False
+    )
+    yield from textwrap.wrap(
+        f"{each.remedy}.".replace("?.", "?"),
+        WIDTH_CHARS,
+        initial_indent="    ",
+        subsequent_indent="    ",
+        break_long_words=False,
+    )
