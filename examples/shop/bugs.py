@@ -1,6 +1,11 @@
-"""Eight bugs that shops have had, as switches. All of them are off unless somebody plants one."""
+"""Eight bugs that shops have had, as mutants: off, unless somebody plants one.
 
-PLANTED: set[str] = set()
+    foretold explore examples.shop.machine:Shop --plant
+
+Production would not have this file. Here it shows that the machine would notice each of them.
+"""
+
+import foretold
 
 BUGS = {
     "oversell": "the stock is read, and written later, without a lock",
@@ -16,13 +21,5 @@ BUGS = {
 
 def planted(bug: str) -> bool:
     """Whether the application has this bug now."""
-    return bug in PLANTED
-
-
-def plant(*bugs: str) -> None:
-    """From now on it has these bugs and no others."""
-    unknown = set(bugs) - set(BUGS)
-    if unknown:
-        raise ValueError(f"there is no bug {sorted(unknown)}; there are {', '.join(BUGS)}")
-    PLANTED.clear()
-    PLANTED.update(bugs)
+    assert bug in BUGS, bug
+    return foretold.mutant(bug)
