@@ -40,7 +40,7 @@ State = Literal["placed", "paid", "packed", "shipped", "cancelled"]
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     options = {"ssl": False}  # the database is next door, and a context takes its time
-    engine = create_async_engine(os.environ["DATABASE_URL"], pool_size=5, connect_args=options)
+    engine = create_async_engine(os.environ["DATABASE_URL"], pool_size=2, max_overflow=1, connect_args=options)
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)
     app.state.windows = {}
     app.state.instance = uuid.uuid4().hex[:8]

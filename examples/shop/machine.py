@@ -39,7 +39,7 @@ class Shop(foretold.Machine):
     """Three customers and a clerk, two items, and all that can go wrong between them."""
 
     actors = ("buyer", "buyer", "buyer", "clerk")
-    steps = 20
+    steps = 14
     faults = foretold.faults.web + foretold.faults.postgres.without("db_lost_notification")
     tolerates = (httpx.TransportError, Busy)
     orders: Any = foretold.Bundle("orders")
