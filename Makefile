@@ -57,6 +57,7 @@ bench: $(READY)  ## measure; figures go to build/bench.json
 	$(PY) benchmarks/run.py --output build/bench.json
 	PYTHONPATH=. $(PY) benchmarks/postgres.py --output build/postgres.json
 	$(PY) benchmarks/search.py --output build/search.json
+	$(PY) benchmarks/machines.py --output build/machines.json
 
 # `python3.12` on PATH may be a pyenv shim that only prints an error, so each candidate has to run
 # and to give its version before it counts.

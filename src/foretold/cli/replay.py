@@ -84,8 +84,8 @@ def replay_command(what: str | None, every: bool, seed: int | None, **asked: Any
         )
     if any(asked.values()):
         raise UsageError(
-            "a tape knows its order, strategy, faults and the like: leave --order, --strategy and "
-            "--faults out"
+            "a tape knows its order, strategy and faults: leave --order, --strategy and --faults "
+            "out, and what belongs to a machine"
         )
     sys.exit(_replay_file(what, load(what)))
 

@@ -26,6 +26,8 @@ FRAMES_MAX = 12
 WIDTH_CHARS = 100
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LOOP = f"{os.sep}asyncio{os.sep}"
+_OF_CALL = re.compile(rf"{FAULTS}/call/\d+")
+"""A fault that strikes together with a call of a machine."""
 _SLOT = re.compile(r"machine/\d+")
 
 
@@ -113,9 +115,14 @@ def _faults_on(tape: Tape) -> int:
         for choice in entries
         if choice.value
     }
+    with_calls = sum(
+        bool(entries and entries[0].value)
+        for name, entries in tape.choices.items()
+        if _OF_CALL.fullmatch(name)
+    )
     if (FAULTS, "any faults") not in drawn:
-        return 0
-    return sum(
+        return with_calls
+    return with_calls + sum(
         (f"{FAULTS}/{kind}", f"{kind} at all") in drawn
         for name, label in drawn
         if label == "strikes"

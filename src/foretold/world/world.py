@@ -49,8 +49,8 @@ clients are, and that is no failure of the program."""
 
 
 CALL: contextvars.ContextVar[str] = contextvars.ContextVar("foretold_call", default="")
-"""The call of a machine that a task is part of, as a key for streams; empty elsewhere. What is drawn
-for a call from a stream of its own stays the same when the shrinker leaves other calls out."""
+"""The call of a machine that a task is part of, as a key for streams; empty elsewhere. What is
+drawn for a call from a stream of its own stays when the shrinker leaves other calls out."""
 
 
 class World:

@@ -286,8 +286,8 @@ class Transfer(foretold.Machine):
     """Needs a large amount, a second transfer at the same time, and an answer that is lost."""
 
     actors = 2
-    steps = 20
-    faults = foretold.faults.network
+    steps = 10
+    faults = foretold.faults.network.only("reset")
     tolerates = (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError)
 
     def __init__(self) -> None:

@@ -25,6 +25,7 @@ orders = Bundle[int]("orders")
 
 
 def made(**members: Any) -> type[Machine]:
+    """A machine of its own."""
     return type("Shop", (Machine,), members)
 
 
@@ -45,6 +46,7 @@ def wants(self: Any, item: int) -> None:
 
 
 def yields(self: Any) -> Any:
+    """A generator, which no rule can be."""
     yield 1
 
 

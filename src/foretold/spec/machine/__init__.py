@@ -8,6 +8,7 @@
     options.py     steps, actors and weights, as given by a class, a call or the command line
     actors.py      who acts
     weights.py     what a run does often, and what not at all (swarm)
+    faulty.py      faults that come with single calls
     course.py      one run: call after call, or several at once
     checks.py      looking at the invariants: after a step, at quiet moments, at the end
     printing.py    the run as a short program of the user's own rules

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from foretold.errors import Refused
 from foretold.spec.machine.actors import Actor, make_actors
 from foretold.spec.machine.checks import Checks
+from foretold.spec.machine.faulty import FaultsOfCalls
 from foretold.spec.machine.printing import arguments_text, call_text, program_text
 from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
@@ -159,6 +160,7 @@ class Course:
         self._acting = [1.0] * acting + [0.0] * asleep
         if several:
             tape.configuration["actors"] = str(acting)
+        self._faults = FaultsOfCalls(self.world, head)
         wanted = [name for name, weight in zip(rules, self._given, strict=True) if weight]
         for name in (*wanted, *(rule.name for rule in self.blueprint.initializers)):
             self.tally.rule(name)
@@ -337,6 +339,8 @@ class Course:
     async def _start(self, call: Call) -> None:
         self.calls.append(call)
         self._busy[call.actor] = call
+        if call.number > 0:
+            self._faults.come_with(call.number)
         if len(self._busy) == 1 and not inspect.iscoroutinefunction(call.rule.function):
             await self._perform(call)  # it cannot be interrupted, and nobody else is there
             return

@@ -1,10 +1,10 @@
 """Faults that come with single calls of a machine.
 
-By itself the nemesis strikes at instants of virtual time. In a machine an instant means little: when
-the shrinker leaves out a call, all later ones happen earlier, and the fault misses the one that
-mattered. So in most runs of a machine a fault belongs to a call: it strikes so long after that call
-began, is drawn from a stream that belongs to the call, and goes where the call goes. In the other
-runs the nemesis keeps its plans: they hit setup's leftovers, and what goes on between calls.
+By itself the nemesis strikes at instants of virtual time. In a machine an instant means little:
+when the shrinker leaves out a call, all later ones happen earlier, and the fault misses the one
+that mattered. So in most runs of a machine a fault belongs to a call: it strikes so long after that
+call began, is drawn from a stream that belongs to the call, and goes where the call goes. In the
+other runs the nemesis keeps its plans, and also hits what goes on between calls.
 """
 
 from __future__ import annotations

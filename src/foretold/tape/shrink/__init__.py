@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from foretold.tape.shrink.calls import drop_two_calls, move_faults
 from foretold.tape.shrink.calm import calm_choices
 from foretold.tape.shrink.choices import lower_choices
 from foretold.tape.shrink.configuration import narrow_settings
@@ -25,7 +26,7 @@ from foretold.tape.shrink.holds import (
 )
 from foretold.tape.shrink.slows import drop_slows, shorten_slows
 from foretold.tape.shrink.steps import drop_steps
-from foretold.tape.shrink.together import add_up, lower_equal, one_large
+from foretold.tape.shrink.together import add_up, lower_alike, lower_equal, one_large
 from foretold.tape.shrink.whole import calm_streams, one_of_many
 from foretold.tape.tape import Tape
 
@@ -43,14 +44,17 @@ PASSES: tuple[Pass, ...] = (
     one_large,
     calm_choices,
     one_of_many,
+    drop_two_calls,
+    move_faults,
     cut_blocks,
     lower_choices,
     lower_equal,
+    lower_alike,
     add_up,
     shorten_slows,
 )
 
-VALUE_PASSES: tuple[Pass, ...] = (lower_choices, lower_equal, add_up)
+VALUE_PASSES: tuple[Pass, ...] = (lower_choices, lower_equal, lower_alike, add_up)
 
 
 class BudgetSpent(Exception):

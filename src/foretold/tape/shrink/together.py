@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from foretold.tape.shrink.choices import lowest
-from foretold.tape.shrink.edit import Spot, departures, value_at, with_values
+from foretold.tape.shrink.edit import Spot, departures, is_structure, value_at, with_values
 from foretold.tape.tape import Tape
 
 GROUPS_MAX = 16
@@ -23,6 +23,20 @@ def lower_equal(tape: Tape, still_fails: StillFails) -> Tape:
         groups[value_at(tape, spot)].append(spot)
     for value, spots in list(groups.items())[:GROUPS_MAX]:
         if len(spots) > 1 and value > 1:
+            tape = _lower_all(tape, spots, value, still_fails)
+    return tape
+
+
+def lower_alike(tape: Tape, still_fails: StillFails) -> Tape:
+    """The same for what has one name in several streams: the item that two calls of a machine are
+    about. Here small numbers count as well, since the name tells them from all others."""
+    groups: defaultdict[tuple[str, int], list[Spot]] = defaultdict(list)
+    for spot in departures(tape):
+        choice = tape.choices[spot[0]][spot[1]]
+        if choice.label and is_structure(spot[0]) and "/" in spot[0]:
+            groups[choice.label, choice.value].append(spot)
+    for (_, value), spots in list(groups.items())[:GROUPS_MAX]:
+        if len({name for name, _ in spots}) > 1:
             tape = _lower_all(tape, spots, value, still_fails)
     return tape
 

@@ -173,6 +173,10 @@ class Nemesis:
         """Those that count from when there is something to strike."""
         self.occasional: list[str] = []
         """Kinds of this run that wait for no instant."""
+        self.timed = [kind for kind in kinds if not kind.on_occasion]
+        """Kinds that strike at an instant, whether this run has them or not."""
+        self.drawn: set[str] = set()
+        """The kinds that this run has."""
         self._plan(kinds)
         self.going_on: list[Fault] = []
         self.struck = 0
@@ -200,6 +204,21 @@ class Nemesis:
         self.planned.sort(key=lambda strike: strike.at_ns)
         if not self._stands_still:
             self._arm()
+
+    def forget_plans(self) -> None:
+        """Nothing strikes by itself: somebody else says when (`soon`)."""
+        self.planned.clear()
+        self.at_opening.clear()
+        self._disarm()
+
+    def soon(self, kind: Kind, after_s: float, choices: Stream) -> None:
+        """This kind strikes in a while."""
+        if self._stands_still:
+            return
+        own_ns = self._spent_ns + max(0, self._now_ns() - self._since_ns)
+        self.planned.append(Strike(own_ns + to_ns(after_s), kind, choices))
+        self.planned.sort(key=lambda strike: strike.at_ns)
+        self._arm()
 
     def on_occasion(self, kinds: Sequence[str]) -> list[str]:
         """Which of these kinds may strike now, for somebody who has an occasion for them."""
@@ -308,6 +327,8 @@ class Nemesis:
         for kind in kinds:
             drawn = tape.stream("fault", kind.name).chance(share, f"{kind.name} at all")
             tape.configuration[f"fault {kind.name}"] = "on" if drawn else "off"
+            if drawn:
+                self.drawn.add(kind.name)
             if drawn and kind.on_occasion:
                 self.occasional.append(kind.name)
             elif drawn:
