@@ -47,6 +47,9 @@ from foretold.pytest_support import ForetoldWarning, simulate
 from foretold.search.explore import Progress, explore, replay
 from foretold.search.failure import Delay, Failure, Outcome
 from foretold.spec.buggify import buggify
+from foretold.spec.checkers.history import UNKNOWN, Operation
+from foretold.spec.checkers.linearizable import Verdict, linearizable
+from foretold.spec.checkers.steps import StepModel
 from foretold.spec.knobs import knob
 from foretold.spec.later import drift, from_model
 from foretold.spec.machine.actors import Actor
@@ -78,6 +81,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "UNKNOWN",
     "Actor",
     "BackgroundFailure",
     "Bundle",
@@ -93,17 +97,20 @@ __all__ = [
     "Machine",
     "ManualClock",
     "Nondeterminism",
+    "Operation",
     "Outcome",
     "Progress",
     "PropertyViolated",
     "Refused",
     "Run",
+    "StepModel",
     "SystemClock",
     "Tape",
     "TapeError",
     "TargetError",
     "UsageError",
     "Vacuous",
+    "Verdict",
     "WorkerDied",
     "World",
     "__version__",
@@ -122,6 +129,7 @@ __all__ = [
     "initialize",
     "invariant",
     "knob",
+    "linearizable",
     "multiple",
     "mutant",
     "precondition",

@@ -53,7 +53,7 @@ def test_the_version() -> None:
 def test_the_help_names_commands_and_exit_codes() -> None:
     """What one needs to begin."""
     shown = call("--help").stdout
-    for word in ("explore", "replay", "show", "check", "4 nothing to"):
+    for word in ("explore", "replay", "show", "check", "4 vacuous"):
         assert word in shown
     assert "--no-confirm" in call("explore", "-h").stdout
 

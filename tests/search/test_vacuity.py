@@ -91,6 +91,7 @@ def test_all_that_comes_to_nothing() -> None:
         ("sometimes", "ten"),
     ]
     assert "the application refused it" in found["rule", "is_refused"]
+    assert found["rule", "is_refused"].endswith("(the first said 'no')")
     assert "`tolerates`" in found["rule", "is_lost"]
     assert "could not be called" in found["rule", "may_not"]
     assert "could not be called" in found["rule", "needs_some"]

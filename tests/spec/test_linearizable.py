@@ -123,7 +123,7 @@ def test_the_explanation_is_short() -> None:
     lines = str(found).splitlines()
     assert lines[:4] == [
         "b: add() gave 99",
-        "the model gives 21 or 41, in whichever order",
+        "the model gives 41 or 21, in whichever order",
         "at the same time:",
         "  c: write(value=40) -> unknown",
     ]

@@ -32,7 +32,7 @@ async def counting(world: foretold.World) -> None:
 def _sample() -> Tally:
     tally = Tally()
     tally.rule("buy", "tried")
-    tally.rule("buy", "refused")
+    tally.rule("buy", "refused", "sold out\nsorry")
     tally.invariant("stock")
     tally.invariant("stock", over=3)
     tally.fault("loss", "injected")
@@ -46,7 +46,7 @@ def test_counts_add_up() -> None:
     tally = Tally()
     tally.add(_sample())
     tally.add(_sample())
-    assert tally.rules == {"buy": RuleCount(tried=2, refused=2, runs=2)}
+    assert tally.rules == {"buy": RuleCount(tried=2, refused=2, runs=2, said="sold out")}
     assert tally.invariants == {"stock": InvariantCount(checks=4, told=2, ranged=6, runs=2)}
     assert tally.faults == {"loss": FaultCount(2, None, 2), "kill": FaultCount(2, 0, 2)}
     assert _sample().rules["buy"].tried == 1, "what was added is not shared"

@@ -6,6 +6,7 @@ import json
 import textwrap
 from dataclasses import asdict
 
+from foretold.report.text import wrapped
 from foretold.search.plant import Planting
 from foretold.search.words import count
 
@@ -32,8 +33,10 @@ def planting_text(planting: Planting, *, target: str) -> str:
     )
     if planting.survivors:
         lines.append(
-            "A mutant that survives is a bug that nobody would notice: state what it breaks (an "
-            "invariant, a model),\nor let a rule lead to it; one that is never passed needs a rule."
+            wrapped(
+                "A mutant that survives is a bug that nobody would notice: state what it breaks "
+                "(an invariant, a model), or let a rule lead there, with arguments that matter."
+            )
         )
     return "\n".join(lines)
 

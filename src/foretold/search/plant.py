@@ -15,7 +15,7 @@ from foretold.errors import UsageError
 from foretold.search.explore import explore
 from foretold.search.failure import Outcome
 from foretold.search.isolation import first_line
-from foretold.search.words import count
+from foretold.search.words import count, short_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,10 @@ def plant(
 def _judged(name: str, outcome: Outcome) -> Planted:
     failure = outcome.failure
     if failure is not None:
-        said = first_line(failure.exception)
+        said, place = first_line(failure.exception), failure.signature.place
         kind = failure.signature.kind.rpartition(".")[2]
-        return Planted(name, True, failure.run, f"{kind}: {said}" if said else kind)
+        parts = [f"{kind}: {said}" if said else kind, f"at {short_path(place)}" if place else ""]
+        return Planted(name, True, failure.run, " ".join(filter(None, parts)))
     if outcome.hollow:
         return Planted(name, True, outcome.runs, f"vacuity: {outcome.hollow[0]}")
     passed = outcome.tally.mutants.get(name, 0)

@@ -69,6 +69,7 @@ def _is_idle(rule: RuleCount) -> bool:
 
 def _rule(name: str, rule: RuleCount) -> Hollow:
     called = count(rule.tried, "time")
+    said = f" (the first said {rule.said!r})" if rule.said else ""
     if not rule.tried and rule.precondition_false:
         what = (
             f"never succeeded: it could not be called at any of {rule.precondition_false:,} times"
@@ -81,14 +82,15 @@ def _rule(name: str, rule: RuleCount) -> Hollow:
         what = "never succeeded: it was never called"
         remedy = "give a run more steps, or the rule more weight: weights = {...}"
     elif rule.refused == rule.tried:
-        what = f"never succeeded: the application refused it, {rule.refused:,} of {called}"
+        what = f"never succeeded: the application refused it, {rule.refused:,} of {called}{said}"
         remedy = (
-            "look at why (foretold replay TARGET --seed N shows a run): give it valid arguments, "
-            "or what it needs in setup; a rule that is to be refused is better two, one of which "
-            "expects the refusal and returns"
+            "give it valid arguments, or what it needs in setup; if it is to be refused, expect "
+            "that in the rule and let it return"
         )
     elif rule.failed and rule.failed + rule.refused == rule.tried:
-        what = f"never succeeded: it raised what `tolerates` names, {rule.failed:,} of {called}"
+        what = (
+            f"never succeeded: it raised what `tolerates` names, {rule.failed:,} of {called}{said}"
+        )
         remedy = "try it without faults; name fewer exceptions in `tolerates`"
     else:
         what = f"never succeeded: called {called}, refused {rule.refused:,}, failed {rule.failed:,}"
@@ -160,6 +162,7 @@ _REMEDIES: Final = {
     "network": "let hosts talk to each other: world.host(name).start(main), and long enough",
     "host": "start another host with a function, which can be started again: host.start(main)",
     "disk": "let the program use files outside of world.calm(), and long enough",
+    "web": "let clients of world.web send requests outside of world.calm(), more of them",
     "postgres": "let the program use world.postgres outside of world.calm(), and long enough",
 }
 

@@ -51,7 +51,7 @@ class Beside(Companion):
 
     def __init__(self, course: Course) -> None:
         self._course = course
-        self._model = as_model(course.machine.model)
+        self._model = as_model(type(course.machine).model)
         """As it was when all before was certain."""
         self._compared = _compared(self._model, course)
         self._open: dict[int, dict[str, Any]] = {}
@@ -59,7 +59,8 @@ class Beside(Companion):
         self._history: list[Operation] = []
         """What has happened since."""
         self._last = 0.0
-        self._sees_state = hasattr(self._model, STATE) and hasattr(course.machine, STATE)
+        both = (self._model, type(course.machine))
+        self._sees_state = all(callable(getattr(each, STATE, None)) for each in both)
         course.tally.invariant(NAME, checked=False)
 
     # --- what the machine tells ------------------------------------------------------------------
@@ -220,7 +221,8 @@ def _differences(seen: Any, expected: Any) -> Iterator[str]:
 
 
 def _companion(course: Course) -> Companion | None:
-    return None if course.machine.model is None else Beside(course)
+    """What the class says; an attribute `model` of the object is the user's own affair."""
+    return None if type(course.machine).model is None else Beside(course)
 
 
 COMPANIONS.append(_companion)

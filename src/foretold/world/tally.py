@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Literal
 
+SAID_CHARS_MAX = 100
+
 RuleEvent = Literal["tried", "precondition_false", "refused", "failed", "succeeded"]
 FaultEvent = Literal["injected", "effect"]
 
@@ -32,6 +34,8 @@ class RuleCount:
     succeeded: int = 0
     runs: int = 1
     """In how many runs the rule could have been chosen."""
+    said: str = ""
+    """Why it was refused or failed, the first time."""
 
 
 @dataclass(slots=True)
@@ -69,14 +73,15 @@ class Tally:
     def __bool__(self) -> bool:
         return bool(self.rules or self.invariants or self.faults or self.mutants)
 
-    def rule(self, name: str, event: RuleEvent | None = None) -> None:
-        """Something became of a rule; without an event it is only declared, so that one that is
-        never tried stands in the table as well."""
+    def rule(self, name: str, event: RuleEvent | None = None, said: str = "") -> None:
+        """Something became of a rule, for which something was said; without an event it is only
+        declared, so that one that is never tried stands in the table as well."""
         found = self.rules.get(name)
         if found is None:
             found = self.rules[name] = RuleCount()
         if event is not None:
             setattr(found, event, getattr(found, event) + 1)
+            found.said = found.said or said.partition("\n")[0][:SAID_CHARS_MAX]
 
     def invariant(self, name: str, over: int | None = None, *, checked: bool = True) -> None:
         """An invariant was checked, over so many things if that is known; `checked=False` only
@@ -138,8 +143,15 @@ _SORTS: dict[str, Any] = {
 
 
 def _sum(one: Any, other: Any) -> Any:
-    """Two counts together. What nobody knows of one is what is known of the other."""
+    """Two counts together. What nobody knows of one is what is known of the other, and of two texts
+    the first one stays."""
     if one is None:
         return type(other)(*astuple(other))
     pairs = zip(astuple(one), astuple(other), strict=True)
-    return type(one)(*(a if b is None else b if a is None else a + b for a, b in pairs))
+    return type(one)(*(_plus(a, b) for a, b in pairs))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if isinstance(a, str):
+        return a or b
+    return a if b is None else b if a is None else a + b

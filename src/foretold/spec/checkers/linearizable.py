@@ -197,7 +197,7 @@ class _Check:
                     break
         except _OverBudget:
             pass
-        return tuple(sorted(found.values(), key=repr))
+        return tuple(found.values())
 
     def _explain(self, history: list[Operation]) -> list[Operation] | None:
         return _Orders(history, self._steps, self._spend).first()

@@ -9,6 +9,7 @@ one.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
@@ -161,7 +162,12 @@ def run_on(model: Any, operation: Operation) -> Any:
 def takes_result(method: Callable[..., Any]) -> bool:
     """Whether a model's method wants to see the result, because it cannot know it: an id that the
     system has chosen, for instance."""
-    return "result" in inspect.signature(method).parameters
+    return _takes_result(getattr(method, "__func__", method))
+
+
+@functools.lru_cache(maxsize=1_000)
+def _takes_result(function: Callable[..., Any]) -> bool:
+    return "result" in inspect.signature(function).parameters
 
 
 def steps_of(model: Any) -> Steps:

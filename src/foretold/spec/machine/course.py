@@ -392,11 +392,11 @@ class Course:
                 result = await result
         except Refused as refused:
             call.outcome, call.error = "refused", refused
-            self.tally.rule(call.name, "refused")
+            self.tally.rule(call.name, "refused", str(refused))
         except BaseException as error:
             if self.is_tolerated(error):
                 call.outcome, call.error = "failed", error
-                self.tally.rule(call.name, "failed")
+                self.tally.rule(call.name, "failed", f"{type(error).__name__}: {error}")
             elif _is_discarded(error):
                 call.outcome, call.error = "discarded", error
                 self.tally.rule(call.name, "precondition_false")
