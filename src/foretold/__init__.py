@@ -51,7 +51,7 @@ from foretold.spec.checkers.history import UNKNOWN, Operation
 from foretold.spec.checkers.linearizable import Verdict, linearizable
 from foretold.spec.checkers.steps import StepModel
 from foretold.spec.knobs import knob
-from foretold.spec.later import drift, from_model
+from foretold.spec.later import drift, from_model, openapi
 from foretold.spec.machine.actors import Actor
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
@@ -132,6 +132,7 @@ __all__ = [
     "linearizable",
     "multiple",
     "mutant",
+    "openapi",
     "precondition",
     "reachable",
     "replay",

@@ -73,6 +73,7 @@ class Wide(BaseModel):
     key: uuid.UUID
     version_4: pydantic.UUID4
     url: pydantic.HttpUrl
+    mail: pydantic.EmailStr
     secret: pydantic.SecretStr
     numbers: pydantic.Json[list[int]]
     address: pydantic.IPvAnyAddress

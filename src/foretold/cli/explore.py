@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from foretold.cli.group import HELD, INTERRUPTED, VACUOUS, VIOLATED, app
+from foretold.cli.live import allow_host_option, explore_live, url_option
 from foretold.cli.options import (
     actors_option,
     faults_option,
@@ -101,6 +102,8 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @click.option(
     "--mutant", "mutants", metavar="NAME", multiple=True, help="With --plant: one more to try."
 )
+@url_option
+@allow_host_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--junit", metavar="FILE", help="Write the outcome as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations.  [default: in GitHub Actions]")
@@ -122,6 +125,11 @@ def explore_command(
         options.pop("github"),
         options.pop("vacuity") or "fail",
     )
+    url, allowed = options.pop("url"), options.pop("allowed")
+    if url is not None:
+        seed = fresh_seed() if seed is None else seed
+        given = {**options, "runs": runs, "time_s": time_s, "seed": seed, "vacuity": shown.vacuity}
+        sys.exit(explore_live(target, url, allowed, given, as_json=shown.as_json))
     planting, mutants = options.pop("plant"), options.pop("mutants")
     if is_node_id(target):
         if planting or mutants:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from foretold.spec.drift import Drift
+    from foretold.spec.openapi.machine import ApiMachine
 
 
 def from_model(model: type, /, **overrides: SearchStrategy[Any]) -> SearchStrategy[Any]:
@@ -38,3 +39,24 @@ def drift(strategy: SearchStrategy[Any], model: type, *, samples: int | None = N
     from foretold.spec import drift as module
 
     return module.drift(strategy, model, samples=samples or module.SAMPLES)
+
+
+def openapi(app_or_schema: Any, /, **settings: Any) -> type[ApiMachine]:
+    """A machine from the schema of a web API: a rule for each operation.
+
+        Shop = foretold.openapi(app, credentials=lambda actor: {"X-User": actor.name})
+
+    `app_or_schema` is an application that knows its schema (FastAPI, Litestar), or the schema: a
+    dict, a JSON text, a `pathlib.Path`; then `app=` says what answers. Settings: `actors`, `steps`
+    and `faults` as of a machine; `credentials`, a function of the actor or a dict by name or role;
+    `only` and `skip`, names of operations; `overrides`, strategies by the name of a parameter or
+    field (`"quantity"`, or `"create_order.quantity"`); `feeds`, which parameter names which
+    resource (`{"basket": "order"}`); `strict=True`: undocumented 4xx count as well; `wide=True`:
+    whole numbers without bounds have more than 32 bits; `name`, of the class.
+
+    Derive a class from it for more: `serve` (what answers in this run), `credentials`, `login`,
+    rules and invariants of your own. What is checked besides: docs/openapi.md.
+    """
+    from foretold.spec.openapi import machine
+
+    return machine.openapi(app_or_schema, **settings)

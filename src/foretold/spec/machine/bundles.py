@@ -69,7 +69,7 @@ class Bundle(SearchStrategy[T]):
         drawer = data.provider.drawer
         number = drawer.source.choose(PICKS, drawer.label or self.name)
         # A filter that has refused some gets the next one.
-        kept: Kept = _ranked(values, number)[sum(data._retries.values()) % len(values)]
+        kept: Kept = ranked(values, number)[sum(data._retries.values()) % len(values)]
         shelves.drawn.append(kept)
         return kept
 
@@ -97,7 +97,7 @@ def consumes(bundle: Bundle[T]) -> SearchStrategy[T]:
     return Consumer(bundle.name)
 
 
-def _ranked(values: list[Kept], number: int) -> list[Kept]:
+def ranked(values: list[Kept], number: int) -> list[Kept]:
     """The values in the order in which this number prefers them."""
     if not number or len(values) == 1:
         return values[::-1]

@@ -107,7 +107,7 @@ class Machine:
     def foretold_target(cls) -> Callable[[World], Coroutine[Any, Any, None]]:
         """The machine as a function of the world. Mistakes are found here, before any run."""
         blueprint = blueprint_of(cls)
-        _options_of(cls, "")
+        options_for(cls, "")
         _warm_up(blueprint)
         return lambda world: _named(cls, world)
 
@@ -116,7 +116,7 @@ class Machine:
         """Settings of a search or a run, with what the class says, as the world knows them."""
         settings = {name: value for name, value in given.items() if name not in OPTIONS}
         text = options_text(given)
-        _options_of(cls, text)
+        options_for(cls, text)
         if text:
             settings["machine"] = text
         if settings.get("faults") is None and cls.faults is not None:
@@ -127,14 +127,15 @@ class Machine:
 def _named(cls: type[Machine], world: World) -> Coroutine[Any, Any, None]:
     from foretold.spec.machine.course import play
 
-    options = _options_of(cls, world.settings.machine)
+    options = options_for(cls, world.settings.machine)
     main: Any = play(cls, blueprint_of(cls), options, world)
     main.__name__ = cls.__name__  # by which the story knows the task
     coroutine: Coroutine[Any, Any, None] = main
     return coroutine
 
 
-def _options_of(cls: type[Machine], text: str) -> Options:
+def options_for(cls: type[Machine], text: str) -> Options:
+    """What holds for a run of the class, with what stands on its tape."""
     options = Options(cls.steps, cls.actors, cls.weights).changed(text)
     options.check(cls.__name__, [rule.name for rule in blueprint_of(cls).rules])
     return options

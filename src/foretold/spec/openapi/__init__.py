@@ -1,0 +1,10 @@
+"""`foretold.openapi(app)`: a machine from the schema of a web API, a rule for each operation.
+
+document.py    the schema as operations with parameters, bodies, responses; references followed
+values.py      strategies for JSON schemas
+conformity.py  does an answer match its JSON schema?
+resources.py   which fields of answers feed which parameters of later requests
+requests.py    from drawn arguments to an HTTP request, which can be sent again
+properties.py  what every API has to keep: no 5xx, answers as documented, duplicates, access
+machine.py     the machine, and the hooks by which it is made one's own
+"""

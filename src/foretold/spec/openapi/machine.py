@@ -1,0 +1,411 @@
+"""`foretold.openapi`: the machine, and the hooks by which it is made one's own."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+
+from foretold.arguments import nearest
+from foretold.errors import Refused, UsageError
+from foretold.spec.hypothesis_filters import Persistent
+from foretold.spec.machine.bundles import SHELVES, Shelves
+from foretold.spec.machine.course import COURSE, RUNNING, Call
+from foretold.spec.machine.invariants import invariant
+from foretold.spec.machine.machine import Machine
+from foretold.spec.machine.rules import precondition, rule
+from foretold.spec.openapi import properties
+from foretold.spec.openapi.document import Document, Operation, read_document
+from foretold.spec.openapi.properties import Sent
+from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, Request, request_for, words_of
+from foretold.spec.openapi.resources import ANYTHING, Flow, Key, Resources, owned
+from foretold.spec.openapi.values import TooDeep, Values
+
+Names = dict[str, str]
+"""`path:order_id` and the like: which argument of the rule it became."""
+Credentials = Callable[[Any], Any] | Mapping[str, Any]
+
+SENT_MAX = 200
+STEPS_MIN, STEPS_MAX = 30, 100
+WEIGHT_OF_CHANGES = 2.0
+"""Reading is done at quiet moments besides, and changes nothing."""
+KEYS = 6
+"""So many idempotency keys there are in a run: few, so that they meet again."""
+
+
+class ApiMachine(Machine):
+    """What all machines have that `foretold.openapi` makes."""
+
+    document: ClassVar[Document]
+    operations: ClassVar[dict[str, tuple[Operation, Names]]]
+    resources: ClassVar[Resources]
+    app: ClassVar[Any] = None
+    strict: ClassVar[bool] = False
+    given_credentials: ClassVar[Credentials | None] = None
+
+    web: Any
+    nobody: Any
+    """A client without credentials."""
+    acting: int = 0
+    """Who draws arguments just now."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+
+    # Hooks
+
+    async def serve(self) -> Any:
+        """What answers in this run: an ASGI application, `"module:app"`, or a web of your own."""
+        if type(self).app is None:
+            raise UsageError(
+                f"{type(self).__name__} was made from a schema alone, so nothing answers. Give the "
+                "application, foretold.openapi(schema, app=app), or define it for each run:\n"
+                "    async def serve(self):\n        return make_app(...)\n"
+                "or point it at a server: foretold explore TARGET --url http://127.0.0.1:8000"
+            )
+        made = type(self).app
+        return made() if is_factory(made) else made
+
+    async def credentials(self, actor: Any) -> Any:
+        """Headers of this actor (a dict), or what httpx takes as `auth`; None: it has none."""
+        given: Any = type(self).given_credentials
+        if isinstance(given, Mapping):
+            return given.get(actor.name, given.get(actor.role))
+        if given is None:
+            return None
+        found = given(actor)
+        return await found if inspect.isawaitable(found) else found
+
+    async def login(self, actor: Any) -> None:
+        """Whatever an actor does first, with `actor.web`: register, log in. Cookies stay."""
+
+    # The run
+
+    async def setup(self) -> None:
+        """Start the application, and give each actor a client with its credentials."""
+        if getattr(self.world, "url", None) is not None:  # a server that runs already answers
+            self.web = await self.world.web(None)
+        else:
+            served = await self.serve()
+            self.web = served if hasattr(served, "client") else await self.world.web(served)
+        self.nobody = self.web.client("nobody")
+        actor: Any
+        for actor in self.cast:
+            actor.web = self.web.client(actor)
+            given = await self.credentials(actor)
+            if isinstance(given, Mapping):
+                actor.web.headers.update(given)
+            elif given is not None:
+                actor.web.auth = given
+            await self.login(actor)
+
+    async def teardown(self) -> None:
+        """Close the clients."""
+        clients = [getattr(self, "nobody", None), *(actor.get("web") for actor in self.cast)]
+        for client in clients:
+            if client is not None:
+                await client.aclose()
+
+    async def operate(self, actor: Any, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Make a request and judge its answer. Returns its JSON body."""
+        operation, names = self.operations[name]
+        request = request_for(operation, arguments, names)
+        sent = Sent(request, actor, None)
+        self._remember(sent)
+        response = await request.send(actor.web)
+        properties.judge(self.document, request, response, strict=self.strict)
+        sent.answer = properties.body_of(response)
+        if not response.is_success:
+            sent.status = 0
+            raise Refused(f"{response.status_code} {_reason(response, sent.answer)}".strip())
+        sent.status = response.status_code
+        properties.check_owner(self, sent)
+        self._harvest(actor, request, arguments, sent.answer)
+        return sent.answer
+
+    def _remember(self, sent: Sent) -> None:
+        self.sent.append(sent)
+        if len(self.sent) > SENT_MAX:
+            del self.sent[0]
+
+    def _harvest(
+        self, actor: Any, request: Request, arguments: Mapping[str, Any], answer: Any
+    ) -> None:
+        """Ids in the answer, and those that the client has chosen, are for later requests."""
+        operation = request.operation
+        found = list(self.resources.harvest(operation, answer))
+        if operation.method in ("POST", "PUT") and isinstance(request.body, Mapping):
+            found += self.resources.harvest(operation, request.body)
+        for parameter, key in self.resources.chosen_by_client(operation):
+            name = self.operations[operation.name][1][f"path:{parameter.name}"]
+            found.append((key, arguments[name]))
+        shelves: Shelves = self.world.shared[SHELVES]
+        call, count = _call_of(self.world, actor), 0
+        for key, value in found:
+            known = [kept.value for kept in shelves.values(key.name)]
+            if any(each == value and each.owner == actor.index for each in known):
+                continue
+            number = 0 if call is None else call.number
+            kept = shelves.put(key.name, number, count, owned(value, actor.index))
+            count += 1
+            if call is not None and key is not ANYTHING:
+                call.produced = [[*(call.produced[0] if call.produced else []), kept.name]]
+
+    def has(self, keys: Iterable[Key]) -> bool:
+        """Whether ids of all these kinds are known."""
+        shelves: Shelves = self.world.shared[SHELVES]
+        return all(shelves.values(key.name) for key in keys)
+
+
+def _call_of(world: Any, actor: Any) -> Call | None:
+    """The call that an actor is in the middle of."""
+    calls = world.shared[COURSE].calls
+    return next((c for c in reversed(calls) if c.actor is actor and c.outcome == RUNNING), None)
+
+
+def _reason(response: Any, answer: Any) -> str:
+    said = answer.get("detail", answer.get("message")) if isinstance(answer, Mapping) else None
+    return said if isinstance(said, str) else str(response.reason_phrase)
+
+
+# ---------------------------------------------------------------- making it
+
+
+def openapi(
+    app_or_schema: Any,
+    /,
+    *,
+    app: Any = None,
+    name: str | None = None,
+    actors: int | Sequence[str] = 3,
+    steps: int | None = None,
+    faults: Any = None,
+    credentials: Credentials | None = None,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    overrides: Mapping[str, st.SearchStrategy[Any]] | None = None,
+    feeds: Mapping[str, str] | None = None,
+    strict: bool = False,
+    wide: bool = False,
+) -> type[ApiMachine]:
+    """See `foretold.openapi`."""
+    import httpx
+
+    document = read_document(app_or_schema() if is_factory(app_or_schema) else app_or_schema)
+    if document is None:
+        raise UsageError(
+            "foretold.openapi takes an application that knows its schema (FastAPI, Litestar), a "
+            "function that makes one, or the schema: a dict, a JSON text, a pathlib.Path; got "
+            f"{app_or_schema!r}"
+        )
+    chosen = _chosen(document.operations(), list(only), list(skip))
+    resources = Resources(document, document.operations(), feeds or {})
+    maker = RuleMaker(document, resources, dict(overrides or {}), wide=wide)
+    members: dict[str, Any] = {
+        "__doc__": f"The operations of {document.raw.get('info', {}).get('title', 'an API')}.",
+        "__module__": sys._getframe(2).f_globals.get("__name__", __name__),
+        "document": document,
+        "resources": resources,
+        "operations": {},
+        "app": app if app is not None or _is_schema(app_or_schema) else app_or_schema,
+        "strict": strict,
+        "given_credentials": staticmethod(credentials) if callable(credentials) else credentials,
+        "actors": actors,
+        "steps": max(STEPS_MIN, min(STEPS_MAX, len(chosen))) if steps is None else steps,
+        "weights": {each.name: WEIGHT_OF_CHANGES for each in chosen if each.changes},
+        "faults": faults,
+        "tolerates": (httpx.TransportError,),
+    }
+    for operation in chosen:
+        members[operation.name], names = maker.rule_for(operation)
+        members["operations"][operation.name] = operation, names
+    maker.check_overrides()
+    members |= _invariants(chosen)
+    return type(name or "Api", (ApiMachine,), members)
+
+
+def is_factory(given: Any) -> bool:
+    """Whether this makes an application, for each run a new one: a function without arguments."""
+    if not inspect.isfunction(given) or inspect.iscoroutinefunction(given):
+        return False
+    parameters = inspect.signature(given).parameters.values()
+    return all(p.default is not p.empty for p in parameters)
+
+
+def _is_schema(given: Any) -> bool:
+    return not callable(given)
+
+
+def _chosen(operations: list[Operation], only: list[str], skip: list[str]) -> list[Operation]:
+    """By rule name, operation id or `POST /orders`."""
+
+    def is_named(operation: Operation, names: list[str]) -> bool:
+        return bool({operation.name, operation.operation_id, str(operation)} & set(names))
+
+    for name in (*only, *skip):
+        if not any(is_named(each, [name]) for each in operations):
+            known = [each.name for each in operations]
+            raise UsageError(
+                f"foretold.openapi: there is no operation {name!r}; there are {', '.join(known)}."
+                f"{nearest(name, known)}"
+            )
+    return [o for o in operations if (not only or is_named(o, only)) and not is_named(o, skip)]
+
+
+def _invariants(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Only those that can range over something in this API."""
+    made: dict[str, Any] = {}
+
+    async def duplicates_are_refused_or_change_nothing(self: ApiMachine) -> int:
+        """a request that may be repeated does no more the second time, or is refused"""
+        return await properties.repeat(self)
+
+    async def without_credentials_nothing_changes(self: ApiMachine) -> int:
+        """what needs credentials is refused without them, and changes nothing"""
+        return await properties.probe(self)
+
+    if any(_may_repeat(operation) for operation in operations):
+        function = duplicates_are_refused_or_change_nothing
+        made[function.__name__] = invariant(when="quiet")(function)
+    if any(operation.secured for operation in operations):
+        function = without_credentials_nothing_changes
+        made[function.__name__] = invariant(when="quiet")(function)
+    return made
+
+
+def _may_repeat(operation: Operation) -> bool:
+    headers = [p.name for p in operation.parameters if p.where == "header"]
+    return operation.method in ("PUT", "DELETE") or any(map(KEY_NAME.match, headers))
+
+
+class RuleMaker:
+    """Makes the rules."""
+
+    def __init__(
+        self,
+        document: Document,
+        resources: Resources,
+        overrides: dict[str, st.SearchStrategy[Any]],
+        *,
+        wide: bool,
+    ) -> None:
+        self._resources = resources
+        self._overrides = overrides
+        self._used: set[str] = set()
+        self._plain = Values(document, wide=wide)
+        self._values = Values(document, self._special, wide=wide)
+        self._operation = ""
+
+    def _special(self, name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any] | None:
+        """A field whose strategy was given, or that names a resource."""
+        given = self._given(name)
+        if given is not None:
+            return given
+        key = self._resources.key_of_field(name)
+        if key is None:
+            return None
+        if schema.get("type") == "array":
+            inner = Flow(key, self._plain.strategy(schema.get("items", {})))
+            low = schema.get("minItems", 0)
+            return st.lists(inner, min_size=low, max_size=schema.get("maxItems", low + 3))
+        return Flow(key, self._plain.strategy(schema))
+
+    def _given(self, name: str) -> st.SearchStrategy[Any] | None:
+        for full in (f"{self._operation}.{name}", name):
+            if full in self._overrides:
+                self._used.add(full)
+                return self._overrides[full]
+        return None
+
+    def check_overrides(self) -> None:
+        """A strategy for something that is not there is a mistake."""
+        for name in self._overrides:
+            if name not in self._used:
+                raise UsageError(
+                    f"foretold.openapi(overrides=…): no parameter or field is called {name!r}. "
+                    'Write the name as in the schema, or "rule.name" for one operation alone'
+                )
+
+    def rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
+        """A rule, and which argument each parameter is."""
+        self._operation = operation.name
+        names: Names = {}
+        arguments: dict[str, st.SearchStrategy[Any]] = {}
+        needed: list[Key] = []
+        for parameter in operation.parameters:
+            name = _argument(parameter.name, arguments)
+            names[f"{parameter.where}:{parameter.name}"] = name
+            arguments[name] = self._argument_for(operation, parameter, needed)
+        if operation.body is not None:
+            name = names[BODY] = _argument(BODY, arguments)
+            found = self._given(BODY)
+            found = self._values.strategy(operation.body.schema) if found is None else found
+            arguments[name] = found if operation.body.required else st.just(OMITTED) | found
+        return _rule(operation, arguments, needed), names
+
+    def _argument_for(
+        self, operation: Operation, parameter: Any, needed: list[Key]
+    ) -> st.SearchStrategy[Any]:
+        given = self._given(parameter.name)
+        if given is not None:
+            return given
+        if parameter.where == "header" and KEY_NAME.match(parameter.name):
+            return keys_of(parameter.schema)
+        try:
+            found = self._values.field(parameter.name, parameter.schema)
+        except TooDeep:
+            found = st.none()
+        if parameter.where == "path":
+            key = self._resources.key_of(operation, parameter)
+            made_up = Persistent(self._plain.strategy(parameter.schema), _fits_a_path)
+            if key is None or key not in self._resources.given:
+                is_id = key is not None and self._resources.is_id(parameter.name)
+                return Flow(ANYTHING, made_up) if is_id else made_up
+            if (parameter, key) in self._resources.chosen_by_client(operation):
+                return made_up | Flow(key, made_up)
+            needed.append(key)
+            return Flow(key, made_up)
+        return found if parameter.required else st.just(OMITTED) | found
+
+
+def _fits_a_path(value: Any) -> bool:
+    """What is not empty, and does not mean another path."""
+    return value not in ("", ".", "..") and "/" not in str(value)
+
+
+def keys_of(schema: Mapping[str, Any]) -> st.SearchStrategy[str]:
+    """Idempotency keys: few, so that the same one comes again, also from somebody else."""
+    is_uuid = schema.get("format") == "uuid"
+    low = max(int(schema.get("minLength", 0)), 1)
+    if is_uuid:
+        return st.integers(1, KEYS).map(lambda n: f"00000000-0000-4000-8000-{n:012d}")
+    return st.integers(1, KEYS).map(lambda n: f"key-{n}".ljust(low, "0"))
+
+
+def _argument(name: str, taken: Mapping[str, Any]) -> str:
+    """A parameter's name as that of an argument."""
+    found = words_of(name)
+    while found in taken or keyword.iskeyword(found) or found in ("self", "actor"):
+        found += "_"
+    return found
+
+
+def _rule(
+    operation: Operation, arguments: Mapping[str, st.SearchStrategy[Any]], needed: list[Key]
+) -> Callable[..., Any]:
+    name = operation.name
+
+    async def act(self: ApiMachine, actor: Any, **given: Any) -> Any:
+        return await self.operate(actor, name, given)
+
+    def may(self: ApiMachine, actor: Any) -> bool:
+        self.acting = actor.index  # whose ids are drawn next
+        return self.has(needed)
+
+    act.__name__, act.__qualname__ = name, f"Api.{name}"
+    act.__doc__ = str(operation)
+    return precondition(may)(rule(**arguments)(act))

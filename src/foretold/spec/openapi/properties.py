@@ -1,0 +1,250 @@
+"""What every API has to keep, whatever it is about.
+
+Each answer: no 5xx that the schema does not announce, no success that it does not document, and
+a body that matches its schema. Besides, at quiet moments: a request that may be repeated (PUT,
+DELETE, or one with an idempotency key) is repeated, and must be refused or make nothing more; a
+request that needs credentials is made without them, and must be refused and change nothing.
+
+"Changes nothing" is judged by what the API itself shows: lists and resources are read before and
+after, by the same actor. Fields that tell a time or a version are left out of the comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from foretold.errors import PropertyViolated
+from foretold.spec.openapi.conformity import mismatch
+from foretold.spec.openapi.document import Document, Operation
+from foretold.spec.openapi.requests import Request, request_for
+from foretold.spec.openapi.resources import IDS
+from foretold.trace import Place
+
+if TYPE_CHECKING:
+    from foretold.spec.openapi.machine import ApiMachine
+
+READS_MAX = 3
+PROBES_MAX = 1
+TEXT_MAX = 200
+_VOLATILE = re.compile(
+    r"(.*_)?(at|on|time|date|timestamp|updated|modified|seen|version|etag|nonce|views|elapsed)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Sent:
+    """A request that somebody made."""
+
+    request: Request
+    actor: Any
+    status: int | None
+    """None: nobody knows what came of it."""
+    answer: Any = None
+    repeated: bool = False
+    probed: bool = False
+
+
+def violated(operation: Operation, what: str, number: int = 0) -> PropertyViolated:
+    """The failure of a built-in property: it has no line of the user's, but an operation."""
+    error = PropertyViolated(what)
+    error.place = Place(str(operation), number, operation.name)
+    return error
+
+
+def body_of(response: Any) -> Any:
+    """The JSON body of a response; None if there is none."""
+    if "json" not in response.headers.get("content-type", ""):
+        return None
+    try:
+        return response.json()
+    except ValueError:
+        return None
+
+
+# ---------------------------------------------------------------- each answer
+
+
+def judge(document: Document, request: Request, response: Any, *, strict: bool) -> None:
+    """Raise if an answer is not what the schema promises."""
+    operation, status = request.operation, response.status_code
+    documented = operation.documented(status)
+    shown = f"{request} was answered with {status}"
+    if status >= 500 and documented in (None, "default"):
+        raise violated(operation, f"{shown}: {_text(response)}", status)
+    if documented is None and (strict or status < 300):
+        known = ", ".join(operation.answers) or "nothing"
+        raise violated(operation, f"{shown}, and its schema documents {known}", status)
+    schema = operation.answers.get(documented or "")
+    if schema is None or status in (204, 304):
+        return
+    if "json" not in response.headers.get("content-type", ""):
+        if status < 300:
+            got = response.headers.get("content-type", "no content type")
+            raise violated(operation, f"{shown} and {got}, where JSON is documented", status)
+        return
+    try:
+        body = response.json()
+    except ValueError:
+        raise violated(operation, f"{shown} and a body that is no JSON", status) from None
+    wrong = mismatch(document, schema, body)
+    if wrong is not None and (status < 300 or strict):
+        told = f"{shown}, which does not match its schema: {wrong}"
+        raise violated(operation, told, status)
+
+
+def _text(response: Any) -> str:
+    text = response.text.strip().replace("\n", " ")
+    return (text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…") or "(no body)"
+
+
+# ---------------------------------------------------------------- at quiet moments
+
+
+async def repeat(machine: ApiMachine) -> int:
+    """Repeat what may be repeated. Returns how many requests were."""
+    chosen = [
+        sent
+        for sent in reversed(machine.sent)
+        if not sent.repeated and sent.request.may_be_repeated and sent.status != 0
+    ][:PROBES_MAX]
+    for sent in chosen:
+        sent.repeated = True
+        await _repeat(machine, sent)
+    return len(chosen)
+
+
+async def _repeat(machine: ApiMachine, sent: Sent) -> None:
+    """Twice: the first may undo what came after it; from there on nothing may change any more."""
+    request, client = sent.request, sent.actor.web
+    again = await request.send(client)
+    judge(machine.document, request, again, strict=machine.strict)
+    if not again.is_success:
+        return  # it is refused, as it may be
+    if sent.status is not None and request.key is not None:
+        _compare_answers(request, sent, body_of(again))
+    before = await snapshot(machine, sent)
+    judge(machine.document, request, await request.send(client), strict=machine.strict)
+    await _compare(machine, sent, before, f"{request}, sent once more by {sent.actor.name},")
+
+
+def _compare_answers(request: Request, sent: Sent, again: Any) -> None:
+    one, other = made_by(sent.answer), made_by(again)
+    if one is not None and other is not None and one != other:
+        raise violated(
+            request.operation,
+            f"{request} with the idempotency key {request.key!r} was sent twice by "
+            f"{sent.actor.name}, and made two things: {one!r}, then {other!r}",
+            1,
+        )
+
+
+def made_by(answer: Any) -> Any:
+    """The id of what an answer speaks about; None if it has none."""
+    if not isinstance(answer, dict):
+        return None
+    return next((answer[name] for name in IDS if answer.get(name) is not None), None)
+
+
+async def probe(machine: ApiMachine) -> int:
+    """Make requests without credentials. Returns how many were made."""
+    chosen = [
+        sent
+        for sent in reversed(machine.sent)
+        if not sent.probed and sent.request.operation.secured and sent.status not in (None, 0)
+    ][:PROBES_MAX]
+    for sent in chosen:
+        sent.probed = True
+        request = sent.request
+        before = await snapshot(machine, sent) if request.operation.changes else {}
+        response = await request.send(machine.nobody)
+        if response.status_code < 400:
+            raise violated(
+                request.operation,
+                f"{request} without credentials was answered with {response.status_code}, and its "
+                f"schema says that it needs some: {_text(response)}",
+                401,
+            )
+        judge(machine.document, request, response, strict=False)
+        await _compare(machine, sent, before, f"{request} without credentials")
+    return len(chosen)
+
+
+async def snapshot(machine: ApiMachine, sent: Sent) -> dict[str, Any]:
+    """What the API shows to this actor: lists, and what was read before."""
+    seen: dict[str, Any] = {}
+    for request in _readable(machine, sent):
+        response = await request.send(sent.actor.web)
+        judge(machine.document, request, response, strict=False)
+        if response.status_code != 429:  # a limiter is no answer
+            seen[f"{request}?{request.query}"] = response.status_code, steady(body_of(response))
+    return seen
+
+
+def _readable(machine: ApiMachine, sent: Sent) -> Iterable[Request]:
+    found: dict[str, Request] = {}
+    for operation, names in machine.operations.values():
+        if operation.method == "GET":
+            if not any(p.required for p in operation.parameters):
+                found[operation.name] = request_for(operation, {}, names)
+            elif operation.path == sent.request.operation.path:
+                same = Request(operation, sent.request.path)
+                if all(p.where == "path" for p in operation.parameters if p.required):
+                    found[operation.name] = same
+    for other in reversed(machine.sent):
+        name = other.request.operation.name
+        if other.request.operation.method == "GET" and other.actor is sent.actor:
+            found.setdefault(name, other.request)
+    return list(found.values())[:READS_MAX]
+
+
+async def _compare(machine: ApiMachine, sent: Sent, before: dict[str, Any], who: str) -> None:
+    if not before:
+        return
+    after = await snapshot(machine, sent)
+    for request, seen in before.items():
+        if request in after and after[request] != seen:
+            raise violated(
+                sent.request.operation,
+                f"{who} changed something: GET {request.removeprefix('GET ').rstrip('?[]')} gave "
+                f"{_short(seen[1])} before and {_short(after[request][1])} after it",
+                2,
+            )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
+
+
+def steady(value: Any) -> Any:
+    """A body without what changes by itself: times, versions."""
+    if isinstance(value, dict):
+        return {k: steady(v) for k, v in value.items() if not _VOLATILE.fullmatch(k)}
+    if isinstance(value, list):
+        return [steady(each) for each in value]
+    return value
+
+
+# ---------------------------------------------------------------- what belongs to whom
+
+
+def check_owner(machine: ApiMachine, sent: Sent) -> None:
+    """Two actors who each made something with the same idempotency key have made two things."""
+    request = sent.request
+    made = made_by(sent.answer)
+    if request.key is None or made is None or not request.operation.changes:
+        return
+    for other in machine.sent:
+        same = other.request.operation is request.operation and other.request.key == request.key
+        if same and other.actor is not sent.actor and made_by(other.answer) == made:
+            raise violated(
+                request.operation,
+                f"{sent.actor.name} sent {request} with the idempotency key {request.key!r}, and "
+                f"was answered with {made!r}, which {other.actor.name} had made with the same "
+                "key: keys of different users are different keys",
+                3,
+            )

@@ -1,0 +1,294 @@
+"""Which fields of answers feed which parameters of later requests.
+
+`POST /orders` answers `{"id": 7}`; `{order_id}` in `/orders/{order_id}/pay` is such an id. That is
+known from names: the path before a parameter, fields called `id` or `order_id`, the title of an
+answer's schema; and from the document's links, where it has some. What is not known this way can
+be said: `foretold.openapi(app, feeds={"basket": "order"})`.
+
+An id belongs to whoever got it. Actors use their own most of the time, another's now and then, and
+sometimes one that was made up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from foretold.spec.machine.bundles import PICKS, SHELVES, Kept, Shelves, ranked
+from foretold.spec.openapi.document import Document, Operation, Parameter
+
+WRAPPERS = {"data", "results", "result", "content", "entries", "records", "rows", "list", "page"}
+IDS = ("id", "uuid", "pk")
+_ID_OF = re.compile(r"(.+?)[_-]?(?:id|uuid|pk)s?$", re.IGNORECASE)
+_SUFFIXES = re.compile(
+    r"(_?(out|read|response|result|public|schema|model|detail|details|view|dto|list|page|created))+$"
+)
+HOWS, OWN_BELOW, ANY_BELOW = 8, 6, 7
+"""Of eight ids six are one's own, one is anybody's and one is made up."""
+HARVEST_MAX = 10
+
+
+class Key(NamedTuple):
+    """One field of one kind of resource: the id of an order."""
+
+    resource: str
+    field: str
+
+    @property
+    def name(self) -> str:
+        return self.resource if self.field == "id" else f"{self.resource}_{self.field}"
+
+
+ANYTHING = Key("thing", "id")
+"""Ids of whatever: for parameters like `{target_id}`, which may mean this or that."""
+
+
+def words(name: str) -> str:
+    """`orderItemId`, `Order-Item-Id`: order_item_id."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"\W+", "_", spaced).strip("_").lower()
+
+
+def singular(name: str) -> str:
+    """One of them: `orders` is order, `categories` category, `boxes` box."""
+    name = words(name)
+    if name.endswith("ies") and len(name) > 4:
+        return f"{name[:-3]}y"
+    if re.search(r"(ss|x|z|ch|sh)es$", name):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and not name.endswith(("ss", "us", "is")) else name
+
+
+def resource_of(operation: Operation) -> str:
+    """What the path is about: its last part that is no parameter."""
+    fixed = [part for part in operation.path.split("/") if part and not part.startswith("{")]
+    return singular(fixed[-1]) if fixed else "root"
+
+
+class Resources:
+    """What a document's operations want and give."""
+
+    def __init__(
+        self, document: Document, operations: Iterable[Operation], feeds: Mapping[str, str]
+    ) -> None:
+        self._document = document
+        self._feeds = {words(name): words(resource) for name, resource in feeds.items()}
+        self._operations = list(operations)
+        self.wanted: set[Key] = {
+            key
+            for operation in self._operations
+            for parameter in operation.parameters
+            if parameter.where == "path"
+            for key in [self.key_of(operation, parameter)]
+            if key is not None
+        }
+        self.wanted |= set(self._named_in_requests())
+        self.links: dict[str, list[tuple[tuple[str, ...], Key]]] = {}
+        self._read_links()
+        self.given = {key for operation in self._operations for key in self._gives(operation)}
+        """What some operation's answer, or request, really has."""
+
+    def _named_in_requests(self) -> Iterator[Key]:
+        """Fields of bodies and parameters in queries that look like ids of something."""
+        for operation in self._operations:
+            schema = operation.body.schema if operation.body is not None else {}
+            for name in (*self._properties(schema), *(p.name for p in operation.parameters)):
+                plain = words(name)
+                found = _ID_OF.fullmatch(plain) if plain not in IDS else None
+                if found:
+                    yield Key(singular(found[1]), "id")
+
+    def chosen_by_client(self, operation: Operation) -> list[tuple[Parameter, Key]]:
+        """`PUT /notes/{name}`: who writes a thing chooses what it is called."""
+        last = operation.path.rstrip("/").rpartition("/")[2]
+        return [
+            (parameter, key)
+            for parameter in operation.parameters
+            if operation.method == "PUT" and last == "{" + parameter.name + "}"
+            if (key := self.key_of(operation, parameter)) is not None
+        ]
+
+    def _read_links(self) -> None:
+        by_id = {operation.operation_id: operation for operation in self._operations}
+        for operation in self._operations:
+            for link in operation.links:
+                other = by_id.get(link.operation)
+                for parameter in other.parameters if other is not None else ():
+                    if parameter.name == link.parameter and other is not None:
+                        key = self.key_of(other, parameter)
+                        if key is not None:
+                            self.wanted.add(key)
+                            self.links.setdefault(operation.name, []).append((link.pointer, key))
+
+    def key_of(self, operation: Operation, parameter: Parameter) -> Key | None:
+        """What a parameter in the path names; None if it is one of a few words."""
+        name = words(parameter.name)
+        if "enum" in parameter.schema or "const" in parameter.schema:
+            return None
+        if name in self._feeds:
+            return Key(self._feeds[name], "id")
+        before = operation.path.partition("{" + parameter.name)[0]
+        fixed = [part for part in before.split("/") if part and not part.startswith("{")]
+        around = singular(fixed[-1]) if fixed else "root"
+        if name in IDS:
+            return Key(around, "id")
+        found = _ID_OF.fullmatch(name)
+        return Key(singular(found[1]), "id") if found else Key(around, name)
+
+    def key_of_field(self, name: str) -> Key | None:
+        """What a field of a body, or a parameter in the query, names; None if it names nothing."""
+        plain = words(name)
+        if plain in self._feeds:
+            return Key(self._feeds[plain], "id")
+        found = _ID_OF.fullmatch(plain) if plain not in IDS else None
+        key = Key(singular(found[1]), "id") if found else None
+        return key if key in self.given else None
+
+    # What answers have
+
+    def _gives(self, operation: Operation) -> Iterator[Key]:
+        for status, schema in operation.answers.items():
+            if schema is not None and status.startswith("2"):
+                yield from self._in_schema(schema, self.names_of(operation, schema), 0)
+        yield from (key for _, key in self.links.get(operation.name, ()))
+        yield from (key for _, key in self.chosen_by_client(operation))
+        if operation.method in ("POST", "PUT") and operation.body is not None:
+            fields = self._properties(operation.body.schema)
+            about = resource_of(operation)
+            yield from (k for k in self.wanted if k.resource == about and k.field in fields)
+
+    def names_of(self, operation: Operation, schema: Any) -> set[str]:
+        """What the things in an answer may be called: by the path, and by the schema's title."""
+        names = {resource_of(operation)}
+        while isinstance(schema, Mapping):
+            title = schema.get("title") or str(schema.get("$ref", "")).rpartition("/")[2]
+            names.add(singular(_SUFFIXES.sub("", words(title))))
+            followed = self._document.follow(schema)
+            schema = followed.get("items") if isinstance(followed, Mapping) else None
+        return names - {""}
+
+    def _properties(self, schema: Any) -> dict[str, Any]:
+        schema = self._document.follow(schema)
+        if not isinstance(schema, Mapping):
+            return {}
+        found = {words(name): part for name, part in schema.get("properties", {}).items()}
+        for part in (*schema.get("allOf", ()), *schema.get("anyOf", ()), *schema.get("oneOf", ())):
+            found |= self._properties(part)
+        return found
+
+    def _in_schema(self, schema: Any, names: set[str], depth: int) -> Iterator[Key]:
+        schema = self._document.follow(schema)
+        if depth > 4 or not isinstance(schema, Mapping):
+            return
+        if "items" in schema:
+            yield from self._in_schema(schema["items"], names, depth + 1)
+        fields = self._properties(schema)
+        yield from self._keys(fields, names)
+        for name, part in fields.items():
+            yield from self._in_schema(part, self._inside(name, names), depth + 1)
+
+    def _keys(self, fields: Iterable[str], names: set[str]) -> Iterator[Key]:
+        for name in fields:
+            if name in IDS:
+                yield from (Key(each, "id") for each in names if Key(each, "id") in self.wanted)
+            elif any(Key(each, name) in self.wanted for each in names):
+                yield from (Key(each, name) for each in names if Key(each, name) in self.wanted)
+            elif found := _ID_OF.fullmatch(name):
+                key = Key(singular(found[1]), "id")
+                if key in self.wanted:
+                    yield key
+
+    def _inside(self, name: str, names: set[str]) -> set[str]:
+        """What is in a field: a resource of the field's name, or still the same one."""
+        inner = singular(name)
+        if any(key.resource == inner for key in self.wanted):
+            return {inner}
+        return names if name in WRAPPERS or name == "items" else {inner}
+
+    @staticmethod
+    def is_id(name: str) -> bool:
+        """Whether a parameter of that name is somebody's id, of whatever."""
+        return words(name) in IDS or _ID_OF.fullmatch(words(name)) is not None
+
+    def harvest(self, operation: Operation, answer: Any) -> Iterator[tuple[Key, Any]]:
+        """The ids in an answer."""
+        schema = next((s for k, s in operation.answers.items() if k[0] == "2" and s), {})
+        yield from self._in_value(answer, self.names_of(operation, schema), 0)
+        for pointer, key in self.links.get(operation.name, ()):
+            found = answer
+            for part in pointer:
+                found = found.get(part) if isinstance(found, Mapping) else None
+            if found is not None:
+                yield key, found
+
+    def _in_value(self, value: Any, names: set[str], depth: int) -> Iterator[tuple[Key, Any]]:
+        if depth > 6:
+            return
+        if isinstance(value, list):
+            for each in value[:HARVEST_MAX]:
+                yield from self._in_value(each, names, depth + 1)
+        elif isinstance(value, Mapping):
+            for name, each in value.items():
+                plain = words(name)
+                if isinstance(each, str | int) and not isinstance(each, bool):
+                    yield from ((key, each) for key in self._keys([plain], names))
+                    if plain in IDS or _ID_OF.fullmatch(plain):
+                        yield ANYTHING, each
+                elif isinstance(each, list | Mapping):
+                    yield from self._in_value(each, self._inside(plain, names), depth + 1)
+
+
+# ---------------------------------------------------------------- ids
+
+
+class Owned:
+    """An id that the API gave out: to whom, and an object of its own, so that it can be told from
+    an equal number that means something else."""
+
+    owner: int = -1
+
+
+class OwnedText(str, Owned):
+    """A text that is an id."""
+
+
+class OwnedNumber(int, Owned):
+    """A number that is an id."""
+
+
+def owned(value: str | int, owner: int) -> str | int:
+    """The value, as an id of somebody's."""
+    made: Any = OwnedText(value) if isinstance(value, str) else OwnedNumber(value)
+    made.owner = owner
+    found: str | int = made
+    return found
+
+
+class Flow(st.SearchStrategy[Any]):
+    """Ids of one kind: one's own, anybody's, or made up (`otherwise`)."""
+
+    def __init__(self, key: Key, otherwise: st.SearchStrategy[Any]) -> None:
+        super().__init__()
+        self.key = key
+        self.otherwise = otherwise
+
+    def __repr__(self) -> str:
+        return f"ids of {self.key.name}"
+
+    def do_draw(self, data: Any) -> Any:
+        """Always the same two choices, whatever there is, so that a tape means the same."""
+        source, machine = data.provider.drawer.source, data.hypothesis_runner
+        how = source.choose(HOWS, f"whose {self.key.name}")
+        number = source.choose(PICKS, self.key.name)
+        shelves: Shelves = machine.world.shared[SHELVES]
+        values: list[Kept] = shelves.values(self.key.name)
+        own = [kept for kept in values if kept.value.owner == machine.acting]
+        pool = values if how >= OWN_BELOW or not own else own
+        if not pool or how >= ANY_BELOW:
+            return data.draw(self.otherwise)
+        kept = ranked(pool, number)[0]
+        shelves.drawn.append(kept)
+        return kept.value

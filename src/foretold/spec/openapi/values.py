@@ -1,0 +1,274 @@
+"""Strategies for JSON schemas, as OpenAPI 3.0 and 3.1 use them.
+
+Written by hand rather than taken from hypothesis-jsonschema: references stay inside the document,
+`nullable` and formats of OpenAPI count, fields that name a resource get ids that the API itself has
+given out, and values stay small enough to be read. Whole numbers without bounds have 32 bits: what
+an API says nothing about is seldom meant to hold 10 ** 38; `wide=True` draws all.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+from foretold.errors import UsageError
+from foretold.spec.annotations import EMAILS, LIST_MAX, TEXT, URLS, floats, integers, matching
+from foretold.spec.hypothesis_filters import Persistent
+from foretold.spec.limits import Limits
+from foretold.spec.openapi.conformity import mismatch
+from foretold.spec.openapi.document import Document, Schema
+
+Strategy = st.SearchStrategy[Any]
+Special = Callable[[str, Schema], Strategy | None]
+
+DEPTH_MAX = 4
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+EXTRA_MAX = 2
+"""How many fields are made up where any are allowed."""
+_KINDS = {
+    "properties": "object",
+    "additionalProperties": "object",
+    "required": "object",
+    "items": "array",
+    "prefixItems": "array",
+    "minLength": "string",
+    "maxLength": "string",
+    "pattern": "string",
+    "minimum": "number",
+    "maximum": "number",
+    "multipleOf": "number",
+}
+"""What a schema without a type speaks about."""
+
+
+class TooDeep(Exception):
+    """A schema that contains itself: this branch ends here."""
+
+
+class Values:
+    """Makes strategies for the schemas of one document.
+
+    `special(name, schema)` may give a strategy of its own for a field of that name.
+    """
+
+    def __init__(
+        self, document: Document, special: Special | None = None, *, wide: bool = False
+    ) -> None:
+        self._document = document
+        self._special = special
+        self._wide = wide
+
+    def strategy(self, schema: Any, depth: int = 0) -> Strategy:
+        """Values that match the schema. Raises `TooDeep`."""
+        if schema is True or schema == {}:
+            return _any_json()
+        if schema is False:
+            raise UsageError("foretold.openapi: a schema that is `false` allows no value at all")
+        if "$ref" in schema:
+            depth += 1
+            if depth > DEPTH_MAX:
+                raise TooDeep
+        schema = self._merged(self._document.follow(schema))
+        found = self._of(schema, depth)
+        if "not" in schema:
+            document = self._document
+            found = Persistent(found, lambda value: mismatch(document, schema, value) is None)
+        examples = [e for e in (*_listed(schema), *_one(schema, "example")) if e is not None]
+        # After the others: an example is seldom the simplest value.
+        return st.one_of(found, st.sampled_from(examples)) if examples else found
+
+    def _of(self, schema: Schema, depth: int) -> Strategy:
+        if "const" in schema:
+            return st.just(schema["const"])
+        if "enum" in schema:
+            return st.sampled_from(schema["enum"])
+        for union in ("oneOf", "anyOf"):
+            if union in schema:
+                return self._union(schema, union, depth)
+        kinds = schema.get("type")
+        kinds = list(kinds) if isinstance(kinds, list) else [kinds or _guessed(schema)]
+        if schema.get("nullable") and "null" not in kinds:
+            kinds.append("null")
+        kinds.sort(key=lambda kind: kind != "null")  # None is the calm one
+        return st.one_of([self._of_kind(kind, schema, depth) for kind in kinds])
+
+    def _union(self, schema: Schema, union: str, depth: int) -> Strategy:
+        rest = {key: value for key, value in schema.items() if key not in (union, "discriminator")}
+        document, arms = self._document, []
+        for arm in schema[union]:
+            both = {"allOf": [rest, arm]} if set(rest) - _ANNOTATIONS else arm
+            try:
+                arms.append(self.strategy(both, depth))
+            except TooDeep:
+                continue
+        if not arms:
+            raise TooDeep
+        found = st.one_of(arms)
+        if union == "oneOf" and len(arms) > 1:
+            return Persistent(found, lambda value: mismatch(document, schema, value) is None)
+        return found
+
+    def _merged(self, schema: Schema) -> Schema:
+        """Without `allOf`: one schema that says what all of them say."""
+        if "allOf" not in schema:
+            return schema
+        merged: Schema = {key: value for key, value in schema.items() if key != "allOf"}
+        for part in schema["allOf"]:
+            for key, value in self._merged(self._document.follow(part)).items():
+                if key == "properties":
+                    merged[key] = {**merged.get(key, {}), **value}
+                elif key == "required":
+                    merged[key] = list(dict.fromkeys([*merged.get(key, ()), *value]))
+                elif key in ("minimum", "minLength", "minItems") and key in merged:
+                    merged[key] = max(merged[key], value)
+                elif key in ("maximum", "maxLength", "maxItems") and key in merged:
+                    merged[key] = min(merged[key], value)
+                else:
+                    merged.setdefault(key, value)
+        return merged
+
+    def _of_kind(self, kind: str, schema: Schema, depth: int) -> Strategy:
+        if kind == "null":
+            return st.none()
+        if kind == "boolean":
+            return st.booleans()
+        if kind == "integer":
+            return integers(self._limits(schema, whole=True))
+        if kind == "number":
+            return floats(self._limits(schema, whole=False))
+        if kind == "string":
+            return texts_of(schema)
+        if kind == "array":
+            return self._array(schema, depth)
+        if kind == "object":
+            return self._object(schema, depth)
+        return _any_json()
+
+    def _limits(self, schema: Schema, *, whole: bool) -> Limits:
+        low, high = schema.get("minimum"), schema.get("maximum")
+        above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+        if isinstance(above, bool):  # of 3.0: whether `minimum` is excluded
+            low, above = (None, low) if above else (low, None)
+        if isinstance(below, bool):
+            high, below = (None, high) if below else (high, None)
+        if whole and not self._wide:
+            most = INT64_MAX if schema.get("format") == "int64" else INT32_MAX
+            high = max(most, low or 0, above or 0) if high is below is None else high
+            low = min(-most - 1, high or 0, below or 0) if low is above is None else low
+        step = schema.get("multipleOf")
+        return Limits(ge=low, gt=above, le=high, lt=below, multiple_of=step)
+
+    def _array(self, schema: Schema, depth: int) -> Strategy:
+        low = schema.get("minItems", 0)
+        high = schema.get("maxItems", max(low, LIST_MAX))
+        if "prefixItems" in schema:
+            first = [self.strategy(each, depth) for each in schema["prefixItems"]]
+            return st.tuples(*first).map(list)
+        try:
+            items = self.strategy(schema.get("items", {}), depth)
+        except TooDeep:
+            if low:
+                raise
+            return st.just([])
+        key = repr if schema.get("uniqueItems") else None
+        return st.lists(items, min_size=low, max_size=high, unique_by=key)
+
+    def _object(self, schema: Schema, depth: int) -> Strategy:
+        required = schema.get("required", ())
+        needed: dict[str, Strategy] = {}
+        optional: dict[str, Strategy] = {}
+        for name, part in schema.get("properties", {}).items():
+            followed = self._document.follow(part)
+            if isinstance(followed, Mapping) and followed.get("readOnly"):
+                continue  # it is for answers alone
+            try:
+                found = self.field(name, part, depth)
+            except TooDeep:
+                if name in required:
+                    raise
+                continue
+            (needed if name in required else optional)[name] = found
+        for name in required:
+            needed.setdefault(name, _any_json())
+        fixed: Strategy = st.fixed_dictionaries(needed, optional=optional)
+        more = schema.get("additionalProperties")
+        if not isinstance(more, Mapping) and not (more is True and not needed and not optional):
+            return fixed
+        return self._with_more(fixed, more, schema, depth)
+
+    def _with_more(self, fixed: Strategy, more: Any, schema: Schema, depth: int) -> Strategy:
+        try:
+            values = self.strategy(more, depth)
+        except TooDeep:
+            return fixed
+        low = schema.get("minProperties", 0)
+        high = schema.get("maxProperties", max(low, EXTRA_MAX))
+        extra = st.dictionaries(st.text(TEXT, max_size=8), values, min_size=low, max_size=high)
+        return st.tuples(extra, fixed).map(lambda both: {**both[0], **both[1]})
+
+    def field(self, name: str, schema: Any, depth: int = 0) -> Strategy:
+        """Values of a field or parameter of that name."""
+        if self._special is not None:
+            followed = self._document.follow(schema)
+            found = self._special(name, followed if isinstance(followed, dict) else {})
+            if found is not None:
+                return found
+        return self.strategy(schema, depth)
+
+
+_ANNOTATIONS = {"title", "description", "example", "examples", "default", "deprecated", "nullable"}
+
+
+def _guessed(schema: Schema) -> str:
+    return next((kind for key, kind in _KINDS.items() if key in schema), "any")
+
+
+def _listed(schema: Schema) -> list[Any]:
+    given = schema.get("examples")
+    return given if isinstance(given, list) else []
+
+
+def _one(schema: Schema, key: str) -> list[Any]:
+    return [schema[key]] if key in schema else []
+
+
+def _any_json() -> Strategy:
+    return st.none() | st.booleans() | st.integers(-99, 99) | st.text(TEXT, max_size=9)
+
+
+# ---------------------------------------------------------------- texts
+
+
+def texts_of(schema: Schema) -> Strategy:
+    """Texts of a format, of a pattern, or of any allowed length."""
+    made = _FORMATS.get(schema.get("format", ""))
+    if made is not None:
+        return made
+    low, high = schema.get("minLength", 0), schema.get("maxLength")
+    if "pattern" in schema:
+        return matching(schema["pattern"], low, high)
+    return st.text(TEXT, min_size=low, max_size=high)
+
+
+_UTC = st.just(datetime.UTC)
+_FORMATS: dict[str, Strategy] = {
+    "date-time": st.datetimes(timezones=_UTC, min_value=datetime.datetime(1900, 1, 1)).map(
+        lambda instant: instant.isoformat().replace("+00:00", "Z")
+    ),
+    "date": st.dates(min_value=datetime.date(1900, 1, 1)).map(str),
+    "time": st.times(timezones=_UTC).map(lambda time: time.isoformat().replace("+00:00", "Z")),
+    "duration": st.integers(0, 10**6).map(lambda seconds: f"PT{seconds}S"),
+    "uuid": st.uuids().map(str),
+    "email": EMAILS,
+    "uri": URLS,
+    "url": URLS,
+    "hostname": st.from_regex(r"[a-z]{1,8}\.(com|org)", fullmatch=True),
+    "ipv4": st.ip_addresses(v=4).map(str),
+    "ipv6": st.ip_addresses(v=6).map(str),
+    "byte": st.binary(max_size=32).map(lambda raw: base64.b64encode(raw).decode()),
+    "decimal": st.integers(-(10**6), 10**6).map(lambda n: f"{n / 100:.2f}"),
+}
