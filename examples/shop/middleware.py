@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from examples.shop.bugs import planted
 
-LIMITS = {"/customers": (3, 10.0)}
+LIMITS = {"/customers": (2, 10.0)}
 """So many requests within so many seconds, of one address."""
 USUAL = (100, 1.0)
 
