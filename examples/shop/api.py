@@ -34,13 +34,17 @@ CLERK = "clerk"
 BUSY = (DBAPIError, PoolTimeout, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 """What a database does on a bad day."""
 LOOKS_EVERY_S = 10
+POOL: dict[str, Any] = {"pool_size": 2, "max_overflow": 1, "connect_args": {"ssl": False}}
+"""A small shop, and a database next door."""
 State = Literal["placed", "paid", "packed", "shipped", "cancelled"]
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     options = {"ssl": False}  # the database is next door, and a context takes its time
-    engine = create_async_engine(os.environ["DATABASE_URL"], pool_size=2, max_overflow=1, connect_args=options)
+    engine = create_async_engine(
+        os.environ["DATABASE_URL"], pool_size=2, max_overflow=1, connect_args=options
+    )
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)
     app.state.windows = {}
     app.state.instance = uuid.uuid4().hex[:8]
@@ -53,7 +57,8 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     await engine.dispose()
 
 
-app = FastAPI(title="shop", lifespan=lifespan)
+BUSY_ANSWER: dict[int | str, Any] = {503: {"description": "The shop is busy."}}
+app = FastAPI(title="shop", lifespan=lifespan, responses=BUSY_ANSWER)
 app.add_middleware(GiveUp)
 app.add_middleware(Limiter)
 
@@ -125,10 +130,13 @@ class Account(BaseModel):
 @app.post("/customers", status_code=201)
 async def register(wish: Registration, session: Session) -> Account:
     """A new customer, under an address that nobody else has."""
+    new = insert(Customer).values(email=wish.email)
     if planted("check_then_insert"):
         if await session.scalar(select(Customer.id).where(Customer.email == wish.email)):
             raise HTTPException(409, "that address is taken")
-        made = await session.scalar(insert(Customer).values(email=wish.email).returning(Customer.id))
+        made = await session.scalar(
+            insert(Customer).values(email=wish.email).returning(Customer.id)
+        )
     else:
         new = insert(Customer).values(email=wish.email).on_conflict_do_nothing()
         made = await session.scalar(new.returning(Customer.id))
@@ -145,7 +153,7 @@ class Shelf(BaseModel):
     id: int
     name: str
     price: int
-    stock: int
+    stock: int = Field(ge=0)
     visits: int
 
 
@@ -153,34 +161,41 @@ class Delivery(BaseModel):
     pieces: int = Field(ge=1, le=100)
 
 
-async def item_of(session: AsyncSession, number: int, *, lock: bool = False) -> Item:
-    find = select(Item).where(Item.id == number)
+async def item_of(session: AsyncSession, item_id: int, *, lock: bool = False) -> Item:
+    find = select(Item).where(Item.id == item_id)
     item = await session.scalar(find.with_for_update() if lock else find)
     if item is None:
         raise HTTPException(404, "no such item")
     return item
 
 
-@app.get("/items/{number}")
-async def show(number: Number, session: Session) -> Shelf:
+@app.get("/items")
+async def browse(session: Session) -> list[Shelf]:
+    """All there is."""
+    found = await session.scalars(select(Item).order_by(Item.id))
+    return [Shelf(**_columns(item)) for item in found]
+
+
+@app.get("/items/{item_id}")
+async def show(item_id: Number, session: Session) -> Shelf:
     """What is left of an item."""
-    return Shelf(**_columns(await item_of(session, number)))
+    return Shelf(**_columns(await item_of(session, item_id)))
 
 
-@app.post("/items/{number}/visits", status_code=201)
-async def visit(number: Number, buyer: Buyer, session: Session) -> Shelf:
+@app.post("/items/{item_id}/visits", status_code=201)
+async def visit(item_id: Number, buyer: Buyer, session: Session) -> Shelf:
     """Somebody looks at an item. How many have is shown to everybody."""
-    item = await item_of(session, number, lock=not planted("lost_update"))
+    item = await item_of(session, item_id, lock=not planted("lost_update"))
     item.visits += 1
     session.add(Visit(item_id=item.id, customer_id=buyer))
     await session.commit()
     return Shelf(**_columns(item))
 
 
-@app.post("/items/{number}/deliveries", status_code=201)
-async def restock(number: Number, delivery: Delivery, clerk: Clerk, session: Session) -> Shelf:
+@app.post("/items/{item_id}/deliveries", status_code=201)
+async def restock(item_id: Number, delivery: Delivery, clerk: Clerk, session: Session) -> Shelf:
     """More of an item has come in."""
-    item = await item_of(session, number, lock=True)
+    item = await item_of(session, item_id, lock=True)
     item.received += delivery.pieces
     item.stock += delivery.pieces
     await session.commit()
@@ -195,8 +210,8 @@ def _columns(row: Any) -> dict[str, Any]:
 
 
 class Basket(BaseModel):
-    item: int = Field(ge=1, le=2**31 - 1)
-    quantity: int = Field(ge=1, le=10)
+    item_id: int = Field(ge=1, le=2**31 - 1)
+    quantity: int = Field(ge=1, le=3)
 
 
 class Receipt(BaseModel):
@@ -208,7 +223,7 @@ class Receipt(BaseModel):
     state: State
 
 
-@app.post("/checkout", status_code=201)
+@app.post("/orders", status_code=201)
 async def checkout(
     basket: Basket,
     buyer: Buyer,
@@ -222,7 +237,7 @@ async def checkout(
         known = await session.scalar(select(Order).where(Order.key == key))
         if known is not None:
             return again(known, basket)
-    item = await item_of(session, basket.item, lock=not planted("oversell"))
+    item = await item_of(session, basket.item_id, lock=not planted("oversell"))
     order = await place(session, item, basket, buyer, key)
     if order is None:
         known = await session.scalar(_by_key(buyer, key))
@@ -256,7 +271,7 @@ async def place(
         return None
     if item.stock < basket.quantity:
         raise HTTPException(409, "sold out")
-    item.stock -= basket.quantity
+    item.stock = Item.stock - basket.quantity
     return order
 
 
@@ -266,13 +281,13 @@ def _by_key(buyer: int, key: str | None) -> Select[tuple[Order]]:
 
 def again(known: Order, basket: Basket) -> Receipt:
     """The same answer as before, for the same question."""
-    if (known.item_id, known.quantity) != (basket.item, basket.quantity):
+    if (known.item_id, known.quantity) != (basket.item_id, basket.quantity):
         raise HTTPException(422, "that key was used for another basket")
     return Receipt(**_columns(known))
 
 
-async def order_of(session: AsyncSession, number: int, who: str, *, lock: bool = False) -> Order:
-    find = select(Order).where(Order.id == number)
+async def order_of(session: AsyncSession, order_id: int, who: str, *, lock: bool = False) -> Order:
+    find = select(Order).where(Order.id == order_id)
     if who != CLERK:
         find = find.where(Order.customer_id == int(who))
     order = await session.scalar(find.with_for_update() if lock else find)
@@ -281,17 +296,17 @@ async def order_of(session: AsyncSession, number: int, who: str, *, lock: bool =
     return order
 
 
-@app.get("/orders/{number}")
-async def look(number: Number, who: Someone, session: Session) -> Receipt:
+@app.get("/orders/{order_id}")
+async def look(order_id: Number, who: Someone, session: Session) -> Receipt:
     """How far an order is."""
-    return Receipt(**_columns(await order_of(session, number, who)))
+    return Receipt(**_columns(await order_of(session, order_id, who)))
 
 
 async def pass_on(
-    session: AsyncSession, number: int, who: str, after: State, *before: State
+    session: AsyncSession, order_id: int, who: str, after: State, *before: State
 ) -> Order:
     """From one state to the next. Who asks again gets the same answer again."""
-    order = await order_of(session, number, who, lock=not planted("skipped_state"))
+    order = await order_of(session, order_id, who, lock=not planted("skipped_state"))
     if order.state == after:
         return order
     if order.state not in before:
@@ -301,34 +316,34 @@ async def pass_on(
     return order
 
 
-@app.post("/orders/{number}/pay")
-async def pay(number: Number, clerk: Clerk, session: Session) -> Receipt:
+@app.post("/orders/{order_id}/pay")
+async def pay(order_id: Number, clerk: Clerk, session: Session) -> Receipt:
     """The bank says that the money has come in."""
-    order = await pass_on(session, number, clerk, "paid", "placed")
+    order = await pass_on(session, order_id, clerk, "paid", "placed")
     await session.commit()
     return Receipt(**_columns(order))
 
 
-@app.post("/orders/{number}/pack")
-async def pack(number: Number, clerk: Clerk, session: Session) -> Receipt:
+@app.post("/orders/{order_id}/pack")
+async def pack(order_id: Number, clerk: Clerk, session: Session) -> Receipt:
     """It lies in a box."""
-    order = await pass_on(session, number, clerk, "packed", "paid")
+    order = await pass_on(session, order_id, clerk, "packed", "paid")
     await session.commit()
     return Receipt(**_columns(order))
 
 
-@app.post("/orders/{number}/ship")
-async def ship(number: Number, clerk: Clerk, session: Session) -> Receipt:
+@app.post("/orders/{order_id}/ship")
+async def ship(order_id: Number, clerk: Clerk, session: Session) -> Receipt:
     """The box has left."""
-    order = await pass_on(session, number, clerk, "shipped", "packed")
+    order = await pass_on(session, order_id, clerk, "shipped", "packed")
     await session.commit()
     return Receipt(**_columns(order))
 
 
-@app.post("/orders/{number}/cancel")
-async def cancel(number: Number, who: Someone, session: Session) -> Receipt:
+@app.post("/orders/{order_id}/cancel")
+async def cancel(order_id: Number, who: Someone, session: Session) -> Receipt:
     """As long as it is not packed: the pieces go back to the shelf, the money to the customer."""
-    order = await pass_on(session, number, who, "cancelled", "placed", "paid")
+    order = await pass_on(session, order_id, who, "cancelled", "placed", "paid")
     if order in session.dirty:
         back = update(Item).values(stock=Item.stock + order.quantity)
         await session.execute(back.where(Item.id == order.item_id))

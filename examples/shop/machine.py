@@ -7,7 +7,7 @@ The second line shows whether it would find anything: it plants eight bugs (`bug
 """
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 from hypothesis import strategies as st
@@ -20,6 +20,8 @@ from examples.shop.tables import schema
 ITEMS = st.integers(1, 2)
 TRIES = 3
 MOST, WITHIN_S = LIMITS["/customers"]
+FAULTS = foretold.faults.web + foretold.faults.postgres.without("db_lost_notification")
+"""All that can happen to requests and to the database; nobody listens to notifications here."""
 SCHEMA = schema(
     "INSERT INTO item VALUES (1, 'lamp', 30, 4, 4, 0), (2, 'desk', 200, 2, 2, 0)",
     "INSERT INTO customer (email) VALUES ('one@shop.org'), ('two@shop.org')",
@@ -40,8 +42,8 @@ class Shop(foretold.Machine):
 
     actors = ("buyer", "buyer", "clerk", "clerk")
     steps = 14
-    weights = {"register": 2, "buy": 3, "pay": 3, "pack": 2, "ship": 2, "restock": 0.5}
-    faults = foretold.faults.web + foretold.faults.postgres.without("db_lost_notification")
+    weights: ClassVar = {"register": 2, "buy": 3, "pay": 3, "pack": 2, "ship": 2, "restock": 0.5}
+    faults = FAULTS
     tolerates = (httpx.TransportError, Busy)
     orders: Any = foretold.Bundle("orders")
 
@@ -100,10 +102,10 @@ class Shop(foretold.Machine):
         """One basket. A client that hears nothing tries again, under the same key."""
         actor.baskets += 1
         headers = {"idempotency-key": f"basket {actor.baskets}"}
-        json = {"item": item, "quantity": quantity}
+        json = {"item_id": item, "quantity": quantity}
         for left in reversed(range(TRIES)):
             try:
-                order = await self.ask(actor, "POST", "/checkout", json=json, headers=headers)
+                order = await self.ask(actor, "POST", "/orders", json=json, headers=headers)
                 break
             except (httpx.TransportError, Busy):
                 if not left:
