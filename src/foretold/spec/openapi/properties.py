@@ -179,7 +179,7 @@ async def snapshot(machine: ApiMachine, sent: Sent) -> dict[str, Any]:
     for request in _readable(machine, sent):
         response = await request.send(sent.actor.web)
         judge(machine.document, request, response, strict=False)
-        if response.status_code != 429:  # a limiter is no answer
+        if response.status_code != 429 and response.status_code < 500:  # "later" is no answer
             seen[f"{request}?{request.query}"] = response.status_code, steady(body_of(response))
     return seen
 

@@ -1,0 +1,98 @@
+"""examples/shop/machine.py: one machine finds eight bugs, and is silent where there is none."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import foretold
+from examples.shop.bugs import BUGS
+from examples.shop.machine import Shop
+from foretold.search import workout
+from tests.helpers import SOAK_FACTOR
+
+RUNS_MAX = 300
+CALLS_MAX = 6
+SAID = {
+    "oversell": "What was received is sold, or on the shelf",
+    "double_charge": "A basket is charged once",
+    "check_then_insert": "the shop never breaks",
+    "lost_update": "The counter of an item says how many visits there were",
+    "skipped_state": "An order passes from the state that it is in",
+    "lost_mail": "Every customer gets a mail for every order",
+    "limiter_bypassed": r"was let in \d times within 10 s",
+    "shared_key": "who orders gets an order of their own",
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """SQLAlchemy tells of every connection that a fault has broken."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def found(bug: str, seed: int, *, shrink: bool) -> foretold.Failure:
+    """What the machine finds with this bug in the shop: that one and nothing else."""
+    settings = {"shrink": shrink, "confirm": False, "mutant": bug}
+    outcome = foretold.explore(Shop, runs=RUNS_MAX, seed=seed, **settings)  # type: ignore[arg-type]  # of three kinds
+    failure = outcome.failure
+    assert failure is not None, f"{bug} was not found"
+    print(f"{bug}: found in run {failure.run}, shrunk in {failure.shrink_runs} runs")  # noqa: T201  # the figures
+    assert re.search(SAID[bug], str(failure.exception))
+    return failure
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_each_bug_is_found(bug: str) -> None:
+    """Eight bugs, one machine: each within 300 runs, and told first as a program of its rules."""
+    failure = found(bug, 0, shrink=False)
+    assert re.match(r"The program, \d+ calls? of Shop's rules:\n  ", failure.story)
+
+
+def shrinks(bug: str, seed: int, patch: pytest.MonkeyPatch) -> None:
+    """What is left is a program of a few calls."""
+    patch.setattr(workout, "SHRINK_S_MAX", 3_600.0)  # by its number of runs alone, on any machine
+    failure = found(bug, seed, shrink=True)
+    calls = re.match(r"The program, (\d+) call", failure.story)
+    assert calls is not None
+    assert int(calls[1]) <= CALLS_MAX, failure.story
+
+
+@pytest.mark.parametrize("bug", ["check_then_insert", "limiter_bypassed"])
+def test_a_bug_shrinks_to_a_few_calls(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A race of two, and one that needs a sequence; all eight are in the soak test."""
+    shrinks(bug, 0, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("seed", [0, 10_000])
+def test_every_bug_shrinks(bug: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All eight, from two places to begin: at most 6 calls each."""
+    shrinks(bug, seed, monkeypatch)
+
+
+def silent(runs: int, seed: int) -> foretold.Outcome:
+    """A shop without bugs holds, whatever happens to it."""
+    outcome = foretold.explore(Shop, runs=runs, seed=seed, confirm=False)
+    assert outcome.failure is None, outcome.failure and outcome.failure.story
+    return outcome
+
+
+def test_silent_where_there_is_no_bug() -> None:
+    """All rules, all faults, nothing planted: nothing is found."""
+    outcome = silent(40, 500)
+    assert all(rule.tried for rule in outcome.tally.rules.values())
+    assert all(each.checks for each in outcome.tally.invariants.values())
+
+
+@pytest.mark.soak
+def test_silent_for_long() -> None:
+    """2,000 runs without a word; and none of it was vacuous."""
+    outcome = silent(100 * max(20, SOAK_FACTOR), 20_000)
+    assert not outcome.vacuous, outcome.vacuous
