@@ -251,10 +251,10 @@ class Waits:
             gateway.tick()
             _backend(session).cancel()
             self._go_on(session)
+        elif session.is_in_copy:
+            pass  # its client sends on, or has ended it: it is over before the request is seen
         elif session.doing == doing.DUE and session.queue and session.backend is not None:
-            # A COPY whose client sends on, or has ended it, is over before the request is seen.
-            if not session.is_in_copy:
-                gateway.injection.fail_now(session, *CANCELLED)
+            gateway.injection.fail_now(session, *CANCELLED)
 
 
 def _backend(session: Session) -> Backend:
