@@ -62,9 +62,9 @@ async def _touch(db: AsyncSession, key: ApiKey, user: User) -> None:
     seen = user.last_active_at
     if bugs.on("touch_throttled") and seen is not None and now - seen < THROTTLE:
         return
-    note = update(User).where(User.id == user.id).values(last_active_at=now).returning(User)
-    await db.scalar(note.execution_options(populate_existing=True))
-    await db.execute(update(ApiKey).where(ApiKey.id == key.id).values(last_used_at=now))
+    used = update(ApiKey).where(ApiKey.id == key.id).values(last_used_at=now).cte("used")
+    note = update(User).where(User.id == user.id).values(last_active_at=now).add_cte(used)
+    await db.scalar(note.returning(User).execution_options(populate_existing=True))
 
 
 async def authenticate(request: Request, db: Db, text: SentKey) -> User:

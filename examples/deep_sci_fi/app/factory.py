@@ -42,7 +42,12 @@ def from_environment() -> FastAPI:
 async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     settings: Settings = app.state.settings
     url = settings.database_url or os.environ["DATABASE_URL"]
-    engine = create_async_engine(url, pool_size=settings.pool_size, max_overflow=0)
+    engine = create_async_engine(
+        url,
+        pool_size=settings.pool_size,
+        max_overflow=0,
+        pool_use_lifo=True,  # the connection that was used last has our statements prepared
+    )
     yield {
         "sessions": async_sessionmaker(engine, expire_on_commit=False),
         "limiter": RateLimiter(),

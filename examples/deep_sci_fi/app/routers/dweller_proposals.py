@@ -21,7 +21,7 @@ from examples.deep_sci_fi.app.rules import limits, voting
 from examples.deep_sci_fi.app.rules.activity import check_active
 from examples.deep_sci_fi.app.rules.dwellers import check_region, settle
 from examples.deep_sci_fi.app.rules.news import notify
-from examples.deep_sci_fi.app.rules.worlds import outcome, tally
+from examples.deep_sci_fi.app.rules.worlds import tally
 from examples.deep_sci_fi.app.schemas.dwellers import (
     CharacterRevision,
     DwellerProposalAnswer,
@@ -105,10 +105,7 @@ async def validate(
 async def _count_votes(db: AsyncSession, proposal: DwellerProposal) -> None:
     """The character moves in, or is turned away, if the votes are enough."""
     about = DwellerValidation.proposal_id == proposal.id
-    of_now = DwellerValidation.of_revision == proposal.revision_count
-    votes = await tally(db, DwellerValidation, about)
-    newest = await tally(db, DwellerValidation, about, of_now)
-    decided = outcome(votes, asked_to_strengthen=newest["strengthen"] > 0)
+    decided = await tally(db, DwellerValidation, proposal, about)
     if decided == APPROVED:
         world = await locked(db, World, proposal.world_id)
         character = {name: getattr(proposal, name) for name in CHARACTER_FIELDS}

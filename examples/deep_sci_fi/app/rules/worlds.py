@@ -14,6 +14,7 @@ from examples.deep_sci_fi.app.models import (
     APPROVED,
     REJECTED,
     VALIDATING,
+    DwellerValidation,
     Proposal,
     Review,
     ReviewItem,
@@ -21,6 +22,7 @@ from examples.deep_sci_fi.app.models import (
     Validation,
     World,
 )
+from examples.deep_sci_fi.app.models.worlds import Proposed
 from examples.deep_sci_fi.app.rules.news import notify, publish
 from examples.deep_sci_fi.app.transaction import pause
 
@@ -28,14 +30,6 @@ APPROVALS_NEEDED = 2
 REJECTIONS_NEEDED = 2
 REVIEWERS_NEEDED = 2
 UNSETTLED = ("open", "addressed")
-
-
-async def tally(db: AsyncSession, kind: type[Any], *where: Any) -> Counter[str]:
-    """How often each verdict was given."""
-    votes = await db.execute(
-        select(kind.verdict, func.count()).where(*where).group_by(kind.verdict)
-    )
-    return Counter(dict(votes.tuples().all()))
 
 
 def outcome(votes: Counter[str], asked_to_strengthen: bool) -> Status:
@@ -49,14 +43,24 @@ def outcome(votes: Counter[str], asked_to_strengthen: bool) -> Status:
     return VALIDATING
 
 
+async def tally(
+    db: AsyncSession, kind: type[Validation] | type[DwellerValidation], content: Proposed, about: Any
+) -> Status:
+    """What the votes so far make of the content, as it is now."""
+    columns = (kind.verdict, kind.of_revision)
+    find = select(*columns, func.count()).where(about).group_by(*columns)
+    votes, asked = Counter[str](), False
+    for verdict, revision, count in await db.execute(find):
+        votes[verdict] += count
+        asked |= verdict == "strengthen" and revision == content.revision_count
+    return outcome(votes, asked)
+
+
 async def count_votes(db: AsyncSession, proposal: Proposal) -> None:
     """Decide, if the votes are enough: after each vote, and after each revision."""
     await pause("before the votes are counted")
     about = Validation.proposal_id == proposal.id
-    votes = await tally(db, Validation, about)
-    of_now = Validation.of_revision == proposal.revision_count
-    newest = await tally(db, Validation, about, of_now)
-    decided = outcome(votes, asked_to_strengthen=newest["strengthen"] > 0)
+    decided = await tally(db, Validation, proposal, about)
     if decided == APPROVED:
         await make_world(db, proposal)
     elif decided == REJECTED:
