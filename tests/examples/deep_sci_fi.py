@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +121,26 @@ async def start(world: foretold.World, *names: str, calm: bool = True) -> Platfo
     await api.listening(8000)
     client = httpx.AsyncClient(base_url="http://api:8000", timeout=60, verify=SSL)
     return Platform(world, pg, api, client)
+
+
+Scene = Callable[[Platform], Coroutine[Any, Any, None]]
+
+
+def on_platform(scene: Scene) -> Callable[[], None]:
+    """A test that plays a scene on a platform of its own, once in each order of execution."""
+
+    async def main(world: foretold.World) -> None:
+        platform = await start(world, calm="limit" not in scene.__name__)
+        async with platform.client:
+            await scene(platform)
+
+    @functools.wraps(scene)
+    def test() -> None:
+        for seed, order in enumerate(("any", "asyncio")):
+            foretold.run(main, seed=seed, order=order)
+
+    del test.__wrapped__  # type: ignore[attr-defined]  # pytest would see the scene's argument
+    return test
 
 
 async def submitted(owner: Agent, **changes: Any) -> str:

@@ -6,43 +6,9 @@ The application is the real one, on the real PostgreSQL, under uvicorn; agents s
 from __future__ import annotations
 
 import asyncio
-import functools
-import logging
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
 
-import pytest
-
-import foretold
 from tests.examples import deep_sci_fi as dsf
-from tests.examples.deep_sci_fi import Platform
-
-Scene = Callable[[Platform], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """uvicorn tells of every start and end."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def on_platform(scene: Scene) -> Callable[[], None]:
-    """A test that plays a scene on a platform of its own, once in each order of execution."""
-
-    async def main(world: foretold.World) -> None:
-        platform = await dsf.start(world, calm="limit" not in scene.__name__)
-        async with platform.client:
-            await scene(platform)
-
-    @functools.wraps(scene)
-    def test() -> None:
-        for seed, order in enumerate(("any", "asyncio")):
-            foretold.run(main, seed=seed, order=order)
-
-    del test.__wrapped__  # type: ignore[attr-defined]  # pytest would see the scene's argument
-    return test
+from tests.examples.deep_sci_fi import Platform, on_platform
 
 
 @on_platform

@@ -56,8 +56,8 @@ async def suggest(
     _check_undecided(target)
     _check_value(target_type, wish)
     same = (Suggestion.target_id == target.id, Suggestion.suggested_by == agent.id)
-    just_so = Suggestion.suggested_value == wish.suggested_value
-    await limits.check_not_just_done(db, Suggestion, *same, just_so)
+    just_so = (Suggestion.field == wish.field, Suggestion.suggested_value == wish.suggested_value)
+    await limits.check_not_just_done(db, Suggestion, *same, *just_so)
     suggestion = Suggestion(
         target_type=target_type,
         target_id=target.id,
