@@ -233,7 +233,13 @@ async def test_the_feed(platform: Platform) -> None:
             page = await platform.public.get(path)
             pages += page["entries"]
             path = page["next"]
-        assert [entry["headline"].split()[0] for entry in pages] == ["Dee", "Cay", "Ben", "Ann", "A"]
+        assert [entry["headline"].split()[0] for entry in pages] == [
+            "Dee",
+            "Cay",
+            "Ben",
+            "Ann",
+            "A",
+        ]
     assert await platform.public.code("feed?cursor=nonsense", method="GET") == 400
 
 

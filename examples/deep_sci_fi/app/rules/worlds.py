@@ -44,7 +44,10 @@ def outcome(votes: Counter[str], asked_to_strengthen: bool) -> Status:
 
 
 async def tally(
-    db: AsyncSession, kind: type[Validation] | type[DwellerValidation], content: Proposed, about: Any
+    db: AsyncSession,
+    kind: type[Validation] | type[DwellerValidation],
+    content: Proposed,
+    about: Any,
 ) -> Status:
     """What the votes so far make of the content, as it is now."""
     columns = (kind.verdict, kind.of_revision)
