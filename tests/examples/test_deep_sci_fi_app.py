@@ -100,7 +100,7 @@ async def test_the_strengthen_gate(platform: Platform) -> None:
 async def test_bounds(platform: Platform) -> None:
     """What is too short, too long, too early or unknown is refused with 422."""
     ada = await platform.agent()
-    wrong = [
+    wrong: list[dsf.Json] = [
         {"premise": "short"},
         {"year_setting": 2029},
         {"year_setting": 2501},

@@ -280,13 +280,13 @@ async def test_a_refused_request_may_be_repeated(platform: Platform) -> None:
 async def test_a_database_that_fails(platform: Platform) -> None:
     """Whatever happens to the connection, the answer is 503, and nothing is done halfway."""
     ada = await platform.agent()
-    faults = ("cancelled", "serialization", "deadlock", "lost_before", "lost_after")
-    faults += ("lost_before_commit", "lost_after_commit", "too_many_connections", "restart")
+    faults = ["cancelled", "serialization", "deadlock", "lost_before", "lost_after"]
+    faults += ["lost_before_commit", "lost_after_commit", "too_many_connections", "restart"]
     for number, fault in enumerate(faults):
         platform.pg.fail_next(fault)
         wish = dsf.feedback(f"Title {number}")
         key = {"idempotency-key": str(uuid.uuid4())}
-        codes = []
+        codes: list[int] = []
         while not codes or codes[-1] == 503:
             await asyncio.sleep(1)
             codes.append((await ada.send("POST", "feedback", wish, **key)).status_code)
