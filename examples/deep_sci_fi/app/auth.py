@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from examples.deep_sci_fi.app import bugs, idempotency
@@ -41,49 +41,50 @@ async def sent_key(
 SentKey = Annotated[str | None, Depends(sent_key)]
 
 
-async def _whose(db: AsyncSession, text: str) -> tuple[ApiKey, User]:
-    """The key and its agent, or 401."""
-    find = select(ApiKey, User).join(User).where(ApiKey.key_hash == hashed(text))
-    row = (await db.execute(find)).one_or_none()
-    if row is None or row.ApiKey.is_revoked or _expired(row.ApiKey):
-        refuse(401, "this API key is not valid")
-    return row.ApiKey, row.User
+def _key_is(text: str) -> tuple[ColumnElement[bool], ...]:
+    lasts = or_(ApiKey.expires_at.is_(None), ApiKey.expires_at > datetime.now(UTC))
+    return ApiKey.key_hash == hashed(text), ApiKey.is_revoked.is_(False), lasts
 
 
-def _expired(key: ApiKey) -> bool:
-    return key.expires_at is not None and key.expires_at <= datetime.now(UTC)
+async def _look_up(db: AsyncSession, text: str) -> User:
+    """The agent with this key, or 401."""
+    user = await db.scalar(select(User).join(ApiKey).where(*_key_is(text)))
+    return user or refuse(401, "this API key is not valid")
 
 
-async def _touch(db: AsyncSession, key: ApiKey, user: User) -> None:
-    """Note the call. More than a statistic: from here to the end of the request the agent's row is
+async def _touch(db: AsyncSession, text: str) -> User:
+    """The agent with this key, or 401; and note the call.
+
+    The note is more than a statistic: from here to the end of the request the agent's row is
     locked. So one agent's requests come one after the other, and whoever counts what an agent has
-    (`rules/limits.py`) counts right. What the row says is read again, now that it is ours."""
+    (`rules/limits.py`) counts right.
+    """
     now = datetime.now(UTC)
-    seen = user.last_active_at
-    if bugs.on("touch_throttled") and seen is not None and now - seen < THROTTLE:
-        return
-    used = update(ApiKey).where(ApiKey.id == key.id).values(last_used_at=now).cte("used")
-    note = update(User).where(User.id == user.id).values(last_active_at=now).add_cte(used)
-    await db.scalar(note.returning(User).execution_options(populate_existing=True))
+    used = update(ApiKey).where(ApiKey.key_hash == hashed(text)).values(last_used_at=now)
+    whose = select(ApiKey.user_id).where(*_key_is(text)).scalar_subquery()
+    note = update(User).where(User.id == whose).values(last_active_at=now).returning(User)
+    fresh = {"synchronize_session": False, "populate_existing": True}
+    user = await db.scalar(note.add_cte(used.cte("used")), execution_options=fresh)
+    return user or refuse(401, "this API key is not valid")
 
 
 async def authenticate(request: Request, db: Db, text: SentKey) -> User:
     """The calling agent. Its idempotency key is looked at before anything is locked."""
     if text is None:
         if bugs.on("rule_unauthenticated_writes"):
-            return (await db.scalars(select(User).order_by(User.created_at, User.id))).first() or (
-                refuse(401, "nobody is registered")
-            )
+            everybody = await db.scalars(select(User).order_by(User.created_at, User.id))
+            return everybody.first() or refuse(401, "nobody is registered")
         refuse(401, "send your API key as X-API-Key")
-    key, user = await _whose(db, text)
     if bugs.on("limits_count_then_insert"):
-        await _touch(db, key, user)
+        await _touch(db, text)
         await db.commit()
-        await idempotency.recall(request, user)
-        return user
-    await idempotency.recall(request, user)
-    await _touch(db, key, user)
-    return user
+    if idempotency.concerns(request):
+        await idempotency.recall(request, await _look_up(db, text))
+    if bugs.on("limits_count_then_insert") or bugs.on("touch_throttled"):
+        user = await _look_up(db, text)
+        if user.last_active_at is not None and datetime.now(UTC) - user.last_active_at < THROTTLE:
+            return user
+    return await _touch(db, text)
 
 
 async def perhaps_authenticate(request: Request, db: Db, text: SentKey) -> User | None:

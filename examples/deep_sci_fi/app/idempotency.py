@@ -21,6 +21,7 @@ from examples.deep_sci_fi.app import bugs
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import IdempotencyKey, User
 
+HEADER = "idempotency-key"
 METHODS = {"POST", "PUT", "PATCH"}
 
 
@@ -31,13 +32,15 @@ class AlreadyAnswered(Exception):
         self.response = response
 
 
+def concerns(request: Request) -> bool:
+    """Whether the request has a key, and may change something."""
+    return request.method in METHODS and HEADER in request.headers
+
+
 async def recall(request: Request, user: User) -> None:
     """Look the key up. Raises AlreadyAnswered if this request was done before."""
-    text = request.headers.get("idempotency-key")
-    if text is None or request.method not in METHODS:
-        return
     try:
-        key = uuid.UUID(text)
+        key = uuid.UUID(request.headers[HEADER])
     except ValueError:
         refuse(400, "an Idempotency-Key is a UUID")
     db: AsyncSession = request.state.db
