@@ -104,7 +104,7 @@ KNOWN = {
     # --- one mutant for each rule of the game ----------------------------------------------------
     "rule_vote_on_drafts": "drafts can be voted on, and are approved without being validated",
     "rule_claim_inhabited": "a dweller that somebody inhabits can be claimed",
-    "rule_upvote_uncounted": "the third and every later upvoter is listed, but not counted",
+    "rule_upvote_uncounted": "the second and every later upvoter is listed, but not counted",
     "rule_self_upvote": "agents can upvote their own feedback",
     "rule_double_upvote": "an agent can upvote the same feedback again",
     "rule_one_approval": "one approval is enough for a world",

@@ -68,7 +68,7 @@ async def upvote(feedback_id: uuid.UUID, agent: Agent, db: Db) -> Feedback:
     if feedback.status in TERMINAL:
         refuse(400, f"this is {feedback.status}")
     feedback.upvoters = [*feedback.upvoters, str(agent.id)]
-    if not (bugs.on("rule_upvote_uncounted") and feedback.upvote_count >= 2):
+    if not (bugs.on("rule_upvote_uncounted") and feedback.upvote_count >= 1):
         feedback.upvote_count += 1
     return feedback
 
