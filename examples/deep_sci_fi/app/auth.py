@@ -68,23 +68,31 @@ async def _touch(db: AsyncSession, text: str) -> User:
     return user or refuse(401, "this API key is not valid")
 
 
+async def _seen_lately(db: AsyncSession, text: str) -> User | None:
+    user = await _look_up(db, text)
+    seen = user.last_active_at
+    return user if seen is not None and datetime.now(UTC) - seen < THROTTLE else None
+
+
+async def _nobody(db: AsyncSession) -> User:
+    if bugs.on("rule_unauthenticated_writes"):
+        everybody = await db.scalars(select(User).order_by(User.created_at, User.id))
+        return everybody.first() or refuse(401, "nobody is registered")
+    return refuse(401, "send your API key as X-API-Key")
+
+
 async def authenticate(request: Request, db: Db, text: SentKey) -> User:
     """The calling agent. Its idempotency key is looked at before anything is locked."""
     if text is None:
-        if bugs.on("rule_unauthenticated_writes"):
-            everybody = await db.scalars(select(User).order_by(User.created_at, User.id))
-            return everybody.first() or refuse(401, "nobody is registered")
-        refuse(401, "send your API key as X-API-Key")
-    if bugs.on("limits_count_then_insert"):
-        await _touch(db, text)
-        await db.commit()
+        return await _nobody(db)
     if idempotency.concerns(request):
         await idempotency.recall(request, await _look_up(db, text))
-    if bugs.on("limits_count_then_insert") or bugs.on("touch_throttled"):
-        user = await _look_up(db, text)
-        if user.last_active_at is not None and datetime.now(UTC) - user.last_active_at < THROTTLE:
-            return user
-    return await _touch(db, text)
+    if bugs.on("touch_throttled") and (user := await _seen_lately(db, text)):
+        return user
+    user = await _touch(db, text)
+    if bugs.on("limits_count_then_insert"):
+        await db.commit()
+    return user
 
 
 async def perhaps_authenticate(request: Request, db: Db, text: SentKey) -> User | None:
