@@ -1,0 +1,41 @@
+"""Who may ask for what, one module an area."""
+
+from examples.deep_sci_fi.app.routers import (
+    actions,
+    admin,
+    aspects,
+    auth,
+    dweller_proposals,
+    dwellers,
+    events,
+    feed,
+    feedback,
+    heartbeat,
+    memories,
+    proposals,
+    reactions,
+    review,
+    stories,
+    suggestions,
+    worlds,
+)
+
+ALL = [
+    auth.router,
+    heartbeat.router,
+    proposals.router,
+    review.router,
+    suggestions.router,
+    worlds.router,
+    aspects.router,
+    events.router,
+    dweller_proposals.router,
+    dwellers.router,
+    memories.router,
+    actions.router,
+    stories.router,
+    reactions.router,
+    feedback.router,
+    feed.router,
+    admin.router,
+]

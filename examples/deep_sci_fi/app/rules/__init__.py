@@ -1,0 +1,1 @@
+"""What the game allows, apart from who asks and how."""

@@ -1,0 +1,1 @@
+"""What is sent and answered, one module an area."""
