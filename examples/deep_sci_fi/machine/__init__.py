@@ -1,0 +1,113 @@
+"""Deep Sci-Fi as a machine: what agents do at the same time, and what must hold.
+
+    foretold explore examples.deep_sci_fi.machine:DeepSciFi
+    foretold explore examples.deep_sci_fi.machine:DeepSciFi --plant
+
+The second line shows whether it would find anything: it plants the 31 mistakes of `app/bugs.py`, one by
+one. Three to five agents, driven by up to five programs, use every endpoint that changes something.
+
+    scenery.py      what is there when a run begins
+    platform.py     who talks to the platform, and how its answers are judged
+    worlds.py, canon.py, dwelling.py, community.py, agents.py      rules, by area
+    game.py         the rules of the game, in SQL, after every commit
+    history.py      no status is skipped
+    promises.py     at the end: what agents were told is so, and what must come has come
+"""
+
+from typing import Any, ClassVar
+
+import foretold
+from examples.deep_sci_fi.machine import scenery, things
+from examples.deep_sci_fi.machine.agents import Accounts
+from examples.deep_sci_fi.machine.canon import Canon
+from examples.deep_sci_fi.machine.community import Community
+from examples.deep_sci_fi.machine.dwelling import Dwelling
+from examples.deep_sci_fi.machine.game import Game
+from examples.deep_sci_fi.machine.history import BORN, History
+from examples.deep_sci_fi.machine.promises import Promises
+from examples.deep_sci_fi.machine.things import Thing
+from examples.deep_sci_fi.machine.worlds import Proposing
+
+
+def known(table: str, bundle: Any, owner: str = "agent_id", **more: str) -> Any:
+    """What the scenery has of one kind, for the rules to work with."""
+
+    def there(self: Any) -> Any:
+        rows = list(enumerate(getattr(scenery, table)(), 1))
+        return foretold.multiple(*(_thing(table, n, row, owner, more) for n, row in rows))
+
+    there.__name__ = f"there_are_{bundle.name}"
+    return foretold.initialize(target=bundle)(there)
+
+
+def _thing(kind: str, number: int, row: dict[str, Any], owner: str, more: dict[str, str]) -> Thing:
+    status = row.get("status") or BORN.get(kind, "draft")
+    known = {name: row.get(column) for name, column in more.items()}
+    return Thing(scenery.identity(kind, number), row.get(owner) or "", status, **known)
+
+
+class DeepSciFi(Proposing, Canon, Dwelling, Community, Accounts, Game, History, Promises):
+    """The whole platform."""
+
+    weights: ClassVar = {}
+
+    there_are_worlds = known("worlds", things.worlds, "")
+    there_are_aspects = known("aspects", things.aspects, kind="type")
+    there_are_dwellers = known("dwellers", things.dwellers, "inhabited_by")
+    there_are_dweller_proposals = known("dweller_proposals", things.dweller_proposals)
+    there_are_actions = known(
+        "dweller_actions",
+        things.actions,
+        "actor_id",
+        importance="importance",
+        confirmed="importance_confirmed_by",
+    )
+    there_are_events = known("world_events", things.events, "proposed_by")
+    there_are_stories = known("stories", things.stories, "author_id")
+    there_is_feedback = known("feedback", things.feedback)
+
+    @foretold.initialize(targets=(things.proposals,))
+    def there_are_proposals(self) -> Any:
+        """With who has reviewed them."""
+        rows = list(enumerate(scenery.proposals(), 1))
+        more = {"system": "review_system"}
+        self.first = [_thing("proposals", n, row, "agent_id", more) for n, row in rows]
+        for proposal in self.first:
+            proposal.more["system"] = proposal.more["system"] or "vote"
+        for row in scenery.review_feedback():
+            for agent in self.agents:
+                if agent.id == row["reviewer_id"]:
+                    agent.reviewed.add(row["content_id"])
+        return foretold.multiple(*self.first)
+
+    @foretold.initialize(target=things.items)
+    def there_are_items(self) -> Any:
+        """Of the reviewed proposal."""
+        reviews = list(scenery.review_feedback())
+        return foretold.multiple(
+            *(
+                Thing(
+                    scenery.identity("feedback_items", number),
+                    scenery.agent(1),
+                    "addressed",
+                    raiser=review["reviewer_id"],
+                    content=Thing(review["content_id"], scenery.agent(1), "validating"),
+                )
+                for number, review in enumerate(reviews, 1)
+            )
+        )
+
+    @foretold.initialize(target=things.suggestions)
+    def there_are_suggestions(self) -> Any:
+        """For two proposals."""
+        found = []
+        for number, row in enumerate(scenery.revision_suggestions(), 1):
+            owner = next(
+                p["agent_id"]
+                for n, p in enumerate(scenery.proposals(), 1)
+                if scenery.identity("proposals", n) == row["target_id"]
+            )
+            target = Thing(row["target_id"], owner, "validating")
+            key = scenery.identity("revision_suggestions", number)
+            found.append(Thing(key, row["suggested_by"], "pending", target=target))
+        return foretold.multiple(*found)

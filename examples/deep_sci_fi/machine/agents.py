@@ -1,0 +1,88 @@
+"""Rules: registration, keys, signs of life, administrators, time; and who has no key at all."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+import foretold
+from examples.deep_sci_fi.app.schemas import agents as schemas
+from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.scenery import WORDS
+from examples.deep_sci_fi.machine.things import Thing
+
+MINUTE, HOUR = 60, 3600
+JUMPS = (16, MINUTE + 1, HOUR + 1, *(hours * HOUR + MINUTE for hours in (4, 12, 20, 24)), 169 * HOUR)
+"""One past each threshold of the platform: repetition, limits, contexts, deadlines, silence."""
+WRITES = (
+    ("feedback", {"category": "bug", "title": "Let me in", "description": WORDS}),
+    ("heartbeat", {}),
+    ("auth/keys", {}),
+)
+
+
+class Accounts(Platform):
+    """Who is there."""
+
+    @foretold.rule(name=st.sampled_from(["Agent 1", "Zoe"]), model=st.sampled_from(["model-1", None]))
+    async def register(self, actor: Any, name: str, model: str | None) -> None:
+        """As somebody new, who may look like somebody else."""
+        body = {"name": name, "username": name, "model_id": model}
+        answer = await self.send(actor, "POST", "auth/agent", body, **{"x-api-key": ""})
+        foretold.sometimes(answer.status_code == 429, "an address registers too often")
+        made = self.judge(answer)
+        self.made("users", made["agent"], "")
+        key = {"x-api-key": made["api_key"]}
+        code = (await self.send(actor, "GET", "auth/me", **key)).status_code
+        foretold.always(code == 200, "a new key can be used at once", code=code)
+
+    @foretold.rule(target=things.keys, wish=foretold.from_model(schemas.NewKey))
+    async def add_key(self, actor: Any, wish: Any) -> Thing:
+        made = await self.once(actor, "auth/keys", wish.model_dump())
+        return self.made("api_keys", made["key"] | {"agent_id": actor.agent.id})
+
+    @foretold.rule(key=things.keys)
+    async def revoke_key(self, actor: Any, key: Thing) -> None:
+        self.usually(self.is_mine(actor, key))
+        await self.post(actor, f"auth/keys/{key}/revoke")
+
+    @foretold.rule(key=things.keys)
+    async def revoke_any_key(self, actor: Any, key: Thing) -> None:
+        await self.admin(actor, "POST", f"admin/keys/{key}/revoke")
+
+    @foretold.rule(sign=foretold.from_model(schemas.Heartbeat))
+    async def beat(self, actor: Any, sign: Any) -> None:
+        await self.post(actor, "heartbeat", sign.model_dump())
+
+    @foretold.rule(pause=foretold.from_model(schemas.Maintenance, reason=st.just("repairs")))
+    async def announce_maintenance(self, actor: Any, pause: Any) -> None:
+        await self.post(actor, "heartbeat/maintenance", pause.model_dump())
+
+    @foretold.rule(target=things.notes)
+    async def read_notifications(self, actor: Any) -> Any:
+        found = (await self.get(actor, "notifications"))["notifications"]
+        return foretold.multiple(*(Thing(note["id"], actor.agent.id) for note in found[:3]))
+
+    @foretold.rule(note=things.notes)
+    async def dismiss(self, actor: Any, note: Thing) -> None:
+        self.usually(self.is_mine(actor, note))
+        await self.post(actor, f"notifications/{note}/read")
+
+    @foretold.rule()
+    async def sweep(self, actor: Any) -> None:
+        """An administrator releases dwellers whose lease is over."""
+        swept = await self.admin(actor, "POST", "admin/leases/sweep")
+        foretold.sometimes(swept["released"] > 0, "a lease that is over is swept")
+
+    @foretold.rule(what=st.sampled_from(WRITES))
+    async def trespass(self, actor: Any, what: Any) -> None:
+        """Without a key."""
+        path, body = what
+        answer = await self.send(actor, "POST", path, body, **{"x-api-key": ""})
+        code = answer.status_code
+        foretold.always(code == 401, "who has no key changes nothing", path=path, code=code)
+
+    @foretold.rule(seconds=st.sampled_from(JUMPS))
+    async def wait(self, seconds: int) -> None:
+        """Time passes, also for those who are in the middle of something."""
+        await self.world.clock.advance(seconds)

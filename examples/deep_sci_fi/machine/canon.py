@@ -1,0 +1,115 @@
+"""Rules: what becomes of worlds: aspects, events, followers, comments, reactions."""
+
+from typing import Any
+
+import httpx
+from hypothesis import strategies as st
+
+import foretold
+from examples.deep_sci_fi.app.schemas import community
+from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.platform import Busy, Platform
+from examples.deep_sci_fi.machine.scenery import WORDS
+from examples.deep_sci_fi.machine.things import Thing
+from examples.deep_sci_fi.machine.worlds import VERDICTS
+
+TITLES = st.sampled_from(["Pumps of old", "A new dam", "The long rain"])
+REACTIONS = foretold.from_model(community.React)
+
+
+def step(year: int) -> dict[str, Any]:
+    """Of a timeline."""
+    return {"year": year, "event": f"The year {year} happens", "reasoning": WORDS}
+
+
+class Canon(Platform):
+    """What is true in a world, and what others think of it."""
+
+    @foretold.rule(
+        target=things.aspects,
+        world=things.worlds,
+        kind=st.sampled_from(["technology", "region", "event"]),
+        title=TITLES,
+    )
+    async def add_aspect(self, actor: Any, world: Thing, kind: str, title: str) -> Thing:
+        content = {"name": f"Place {self.number()}", "description": WORDS}
+        texts = {"title": title, "premise": WORDS, "canon_justification": WORDS}
+        entry = step(2060) if kind == "event" else None
+        body = {"type": kind, **texts, "content": content, "proposed_timeline_entry": entry}
+        made = await self.post(actor, f"aspects/worlds/{world}/aspects", body)
+        return self.made("aspects", made, kind=kind)
+
+    @foretold.rule(aspect=things.aspects)
+    async def submit_aspect(self, actor: Any, aspect: Thing) -> None:
+        self.usually(self.is_mine(actor, aspect) and aspect.status == "draft")
+        aspect.status = (await self.post(actor, f"aspects/{aspect}/submit"))["status"]
+
+    @foretold.rule(aspect=things.aspects)
+    async def revise_aspect(self, actor: Any, aspect: Thing) -> None:
+        self.usually(self.is_mine(actor, aspect) and aspect.status in ("draft", "validating"))
+        await self.post(actor, f"aspects/{aspect}/revise", {"premise": f"{WORDS}{self.number()}"})
+
+    @foretold.rule(aspect=things.aspects, verdict=VERDICTS, summary=st.sampled_from([True, True, False]))
+    async def validate_aspect(self, actor: Any, aspect: Thing, verdict: str, summary: bool) -> None:
+        """One vote decides; who approves also says what is true from now on."""
+        self.usually(not self.is_mine(actor, aspect) and aspect.status == "validating")
+        body: dict[str, Any] = {"verdict": verdict, "critique": WORDS}
+        if summary:
+            body["updated_canon_summary"] = f"{WORDS} Since {self.number()}."
+        if aspect.more["kind"] == "event":
+            body["approved_timeline_entry"] = step(2060)
+        voted = await self.post(actor, f"aspects/{aspect}/validate", body)
+        aspect.status = voted["aspect_status"]
+        foretold.sometimes(aspect.status == "approved", "an aspect is approved")
+
+    # --- events ----------------------------------------------------------------------------------
+
+    @foretold.rule(target=things.events, world=things.worlds, title=TITLES, year=st.integers(2028, 2111))
+    async def propose_event(self, actor: Any, world: Thing, title: str, year: int) -> Thing:
+        texts = {"title": title, "description": WORDS, "canon_justification": WORDS}
+        body = {**texts, "year_in_world": year}
+        made = await self.post(actor, f"events/worlds/{world}/events", body)
+        return self.made("world_events", made, "proposed_by")
+
+    @foretold.rule(event=things.events)
+    async def approve_event(self, actor: Any, event: Thing) -> None:
+        self.usually(not self.is_mine(actor, event) and event.status == "pending")
+        body = {"canon_update": f"{WORDS} Since {self.number()}."}
+        event.status = (await self.post(actor, f"events/{event}/approve", body))["status"]
+
+    @foretold.rule(event=things.events)
+    async def reject_event(self, actor: Any, event: Thing) -> None:
+        self.usually(not self.is_mine(actor, event) and event.status == "pending")
+        event.status = (await self.post(actor, f"events/{event}/reject", {"reason": WORDS}))["status"]
+
+    # --- what others think -----------------------------------------------------------------------
+
+    @foretold.rule(world=things.worlds)
+    async def follow(self, actor: Any, world: Thing) -> None:
+        await self.post(actor, f"worlds/{world}/follow")
+
+    @foretold.rule(world=things.worlds, impatient=st.booleans())
+    async def comment(self, actor: Any, world: Thing, impatient: bool) -> None:
+        """Once, under a key of its own; the impatient send it a second time meanwhile."""
+        body, path = {"text": f"Comment {self.number()}"}, f"worlds/{world}/comments"
+        if not impatient:
+            self.made("comments", await self.once(actor, path, body), "user_id")
+            return
+        key = {"idempotency-key": self.fresh_key()}
+        answers = await foretold.together(*(self._try(actor, path, body, key) for _ in range(2)))
+        good = [answer.json() for answer in answers if answer is not None and answer.is_success]
+        codes = [answer.status_code for answer in answers if answer is not None]
+        foretold.sometimes(409 in codes, "a request is sent again while it is in progress")
+        same = len({answer["id"] for answer in good}) <= 1
+        foretold.always(same, "one idempotency key has one answer", answers=good)
+
+    async def _try(self, actor: Any, path: str, body: Any, key: dict[str, str]) -> Any:
+        try:
+            return await self.send(actor, "POST", path, body, **key)
+        except (httpx.TransportError, Busy):
+            return None
+
+    @foretold.rule(world=things.worlds, wish=REACTIONS)
+    async def react(self, actor: Any, world: Thing, wish: Any) -> None:
+        body = {"target_type": "world", "target_id": world, "kind": wish.kind}
+        await self.post(actor, "reactions", body)

@@ -1,0 +1,112 @@
+"""Rules: stories, feedback on the platform, the feed."""
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+import foretold
+from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.canon import REACTIONS
+from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.scenery import WORDS
+from examples.deep_sci_fi.machine.things import Thing
+
+TITLES = st.sampled_from(["Slow pages", "Dark mode", "Lost my key"])
+KEYS = ("6f8a2b9e-3f0c-4e5b-9a52-0d6a4c1f7e10", "c2d4f7a1-58b3-4c9e-8d1f-2b7e9a6c3f54")
+"""Idempotency keys that several agents happen to use."""
+DECISIONS = st.sampled_from(["acknowledged", "in_progress", "resolved", "wont_fix"])
+
+
+class Community(Platform):
+    """What agents write about worlds, and about the platform."""
+
+    @foretold.rule(
+        target=things.stories, world=things.worlds, title=st.sampled_from(["Downhill", "A bridge"])
+    )
+    async def write_story(self, actor: Any, world: Thing, title: str) -> Thing:
+        texts = {"title": title, "content": WORDS * 2, "perspective": "first_person_agent"}
+        answer = await self.send(actor, "POST", "stories", {"world_id": world, **texts})
+        foretold.sometimes(answer.status_code == 428, "reviews have to be answered first")
+        made = self.judge(answer)
+        await self.look(actor, f"stories/{made['id']}")
+        return self.made("stories", made, "author_id")
+
+    @foretold.rule(story=things.stories)
+    async def revise_story(self, actor: Any, story: Thing) -> None:
+        self.usually(self.is_mine(actor, story))
+        body = {"title": f"Revised {self.number()}"}
+        self._hear(story, (await self.post(actor, f"stories/{story}/revise", body))["status"])
+
+    def _hear(self, story: Thing, status: str) -> None:
+        foretold.sometimes(status == "acclaimed", "a story is acclaimed")
+        story.status = status
+
+    @foretold.rule(
+        target=things.story_reviews, story=things.stories, acclaim=st.sampled_from([True, True, False])
+    )
+    async def review_story(self, actor: Any, story: Thing, acclaim: bool) -> Thing:
+        self.usually(not self.is_mine(actor, story))
+        notes = dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS)
+        body = {"recommend_acclaim": acclaim, "improvements": ["shorter"], **notes}
+        given = await self.post(actor, f"stories/{story}/review", body)
+        self._hear(story, given["story_status"])
+        return self.made("story_reviews", given["review"], "reviewer_id", story=story)
+
+    @foretold.rule(review=things.story_reviews)
+    async def answer_review(self, actor: Any, review: Thing) -> None:
+        story: Thing = review.more["story"]
+        self.usually(self.is_mine(actor, story) and review.status != "answered")
+        path = f"stories/{story}/reviews/{review}/respond"
+        self._hear(story, (await self.post(actor, path, {"text": WORDS}))["story_status"])
+        review.status = "answered"
+
+    @foretold.rule(story=things.stories, wish=REACTIONS)
+    async def react_to_story(self, actor: Any, story: Thing, wish: Any) -> None:
+        await self.post(actor, f"stories/{story}/react", {"kind": wish.kind})
+
+    # --- feedback --------------------------------------------------------------------------------
+
+    @foretold.rule(target=things.feedback, title=TITLES, key=st.sampled_from([None, *KEYS]))
+    async def give_feedback(self, actor: Any, title: str, key: str | None) -> Thing:
+        """Some send a key that others use as well: that is nobody's business."""
+        body = {"category": "bug", "title": title, "description": WORDS}
+        sent = actor.agent.sent.setdefault(key or "", set())
+        sent.add(json.dumps(body))
+        headers = {"idempotency-key": key} if key else {}
+        answer = await self.send(actor, "POST", "feedback", body, **headers)
+        strange = answer.status_code == 422 and len(sent) == 1
+        foretold.always(not strange, "another agent's idempotency key is nobody's business")
+        given = self.judge(answer)
+        mine = given["agent_id"] == actor.agent.id
+        foretold.always(mine, "nobody gets another's answer", key=key, answer=given)
+        await self.look(actor, f"feedback/{given['id']}")
+        return self.made("feedback", given)
+
+    @foretold.rule(wish=things.feedback)
+    async def upvote(self, actor: Any, wish: Thing) -> None:
+        found = await self.post(actor, f"feedback/{wish}/upvote")
+        foretold.always(actor.agent.id in found["upvoters"], "an upvoter is listed")
+        self.upvoted.add((wish, actor.agent.id))
+
+    @foretold.rule(wish=things.feedback, status=DECISIONS)
+    async def decide_feedback(self, actor: Any, wish: Thing, status: str) -> None:
+        """By an administrator: forward only, and what is over says why."""
+        over = status in ("resolved", "wont_fix")
+        body = {"status": status, **({"resolution_notes": WORDS} if over else {})}
+        wish.status = (await self.admin(actor, "PATCH", f"feedback/{wish}/status", body))["status"]
+
+    # --- the feed --------------------------------------------------------------------------------
+
+    @foretold.rule(size=st.integers(1, 2))
+    async def read_feed(self, actor: Any, size: int) -> None:
+        """Page by page; each entry is shown once."""
+        seen: list[str] = []
+        page = await self.get(actor, f"feed?limit={size}")
+        for _ in range(3):
+            seen += [entry["id"] for entry in page["entries"]]
+            if page["next"] is None:
+                break
+            foretold.reachable("the feed has a second page")
+            page = await self.get(actor, page["next"])
+        foretold.always(len(set(seen)) == len(seen), "the feed shows each entry once", seen=seen)

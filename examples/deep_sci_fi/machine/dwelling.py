@@ -1,0 +1,172 @@
+"""Rules: dwellers, who inhabits them, what they do and remember."""
+
+from datetime import datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+import foretold
+from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.scenery import REGIONS, WORDS, character
+from examples.deep_sci_fi.machine.things import Thing
+from examples.deep_sci_fi.machine.worlds import VERDICTS
+
+NAMES = st.sampled_from(["Gus", "Hal", "Ida"])
+IMPORTANCE = st.sampled_from([0.9, 0.5, 0.8, 0.79])
+
+
+class Dwelling(Platform):
+    """Life in a world."""
+
+    @foretold.rule(world=things.worlds, name=st.sampled_from([*REGIONS, "Marsh", "Cliffs"]))
+    async def add_region(self, actor: Any, world: Thing, name: str) -> None:
+        body = {"name": name, "description": WORDS}
+        await self.post(actor, f"dwellers/worlds/{world}/regions", body)
+
+    @foretold.rule(target=things.dwellers, world=things.worlds, name=NAMES)
+    async def settle(self, actor: Any, world: Thing, name: str) -> Thing:
+        path = f"dwellers/worlds/{world}/dwellers"
+        made = await self.post(actor, path, character(name))
+        await self.look(actor, f"dwellers/{made['id']}")
+        return self.made("dwellers", made, "")
+
+    @foretold.rule(dweller=things.dwellers)
+    async def claim(self, actor: Any, dweller: Thing) -> None:
+        """For 24 hours; what was free when it was asked for cannot be refused."""
+        asked = self.now()
+        answer = await self.send(actor, "POST", f"dwellers/{dweller}/claim")
+        taken = answer.status_code == 400
+        foretold.sometimes(taken, "a dweller is inhabited already")
+        if taken:
+            page = await self.get(actor, f"dwellers/{dweller}")
+            until = page["inhabited_until"]
+            over = until is not None and datetime.fromisoformat(until) < asked
+            foretold.always(not over, "a dweller is free when its lease is over", until=until)
+        claimed = self.judge(answer)["dweller"]
+        foretold.always(claimed["inhabited_by"] == actor.agent.id, "who has claimed a dweller has it")
+        foretold.sometimes(bool(dweller.owner), "a dweller changes hands")
+        dweller.owner = actor.agent.id
+
+    @foretold.rule(dweller=things.dwellers)
+    async def release(self, actor: Any, dweller: Thing) -> None:
+        self.usually(self.is_mine(actor, dweller))
+        await self.post(actor, f"dwellers/{dweller}/release")
+
+    @foretold.rule(dweller=things.dwellers)
+    async def look_around(self, actor: Any, dweller: Thing) -> None:
+        """What the dweller knows now; one acts upon that, within an hour."""
+        self.usually(self.is_mine(actor, dweller))
+        found = await self.post(actor, f"dwellers/{dweller}/act/context")
+        actor.agent.tokens[dweller] = found["context_token"]
+
+    def _deed(self, actor: Any, dweller: Thing, kind: str, other: Thing, importance: float) -> Any:
+        token = actor.agent.tokens[dweller]
+        deed = {"context_token": token, "type": kind, "content": "Mend the boat"}
+        deed |= {"importance": importance}
+        if kind == "speak":
+            deed |= {"target_dweller_id": other, "content": f"Hello {self.number()}"}
+        if kind == "move":
+            deed |= {"target": REGIONS[self.number() % 2]}
+        return deed
+
+    @foretold.rule(
+        target=things.actions,
+        dweller=things.dwellers,
+        kind=st.sampled_from(["work", "speak", "move"]),
+        other=things.dwellers,
+        importance=IMPORTANCE,
+        compose=st.booleans(),
+    )
+    async def act(
+        self, actor: Any, dweller: Thing, kind: str, other: Thing, importance: float, compose: bool
+    ) -> Thing:
+        """As the dweller that one inhabits, upon what one knows of it."""
+        self.usually(self.is_mine(actor, dweller) and (kind != "speak" or other != dweller))
+        if dweller not in actor.agent.tokens:
+            found = await self.post(actor, f"dwellers/{dweller}/act/context")
+            actor.agent.tokens[dweller] = found["context_token"]
+        deed = self._deed(actor, dweller, kind, other, importance)
+        path, body = f"dwellers/{dweller}/act", deed
+        if compose:
+            path, body = "actions/compose", {"dweller_id": dweller, "action": deed}
+        answer = await self.send(actor, "POST", path, body)
+        foretold.sometimes(answer.status_code == 428, "a context is too old, or was never read")
+        if answer.status_code == 428:
+            actor.agent.tokens.pop(dweller, None)
+        foretold.sometimes(answer.status_code == 202, "somebody waits for an answer")
+        done = self.judge(answer)["action"]
+        return self.made("dweller_actions", done, "actor_id", importance=importance, confirmed="")
+
+    # --- memories --------------------------------------------------------------------------------
+
+    @foretold.rule(dweller=things.dwellers)
+    async def remember(self, actor: Any, dweller: Thing) -> None:
+        self.usually(self.is_mine(actor, dweller))
+        text = f"Never forget number {self.number()}"
+        await self.post(actor, f"dwellers/{dweller}/memory/core", {"text": text})
+        self.noted.add((dweller, text))
+
+    @foretold.rule(dweller=things.dwellers, about=st.sampled_from(["Ben", "Cyd"]))
+    async def remember_somebody(self, actor: Any, dweller: Thing, about: str) -> None:
+        self.usually(self.is_mine(actor, dweller))
+        body = {"about": about, "note": f"We have met {self.number()} times"}
+        await self.post(actor, f"dwellers/{dweller}/memory/relationship", body)
+        self.noted.add((dweller, body["note"]))
+
+    # --- actions that matter ---------------------------------------------------------------------
+
+    @foretold.rule(action=things.actions)
+    async def confirm(self, actor: Any, action: Thing) -> None:
+        self.usually(not self.is_mine(actor, action) and action.more["importance"] >= 0.8)
+        await self.post(actor, f"actions/{action}/confirm-importance", {"rationale": WORDS})
+        action.more["confirmed"] = actor.agent.id
+
+    @foretold.rule(action=things.actions)
+    async def nominate(self, actor: Any, action: Thing) -> None:
+        self.usually(self.is_mine(actor, action) and action.more["importance"] >= 0.8)
+        await self.post(actor, f"actions/{action}/nominate")
+
+    @foretold.rule(target=things.events, action=things.actions)
+    async def escalate(self, actor: Any, action: Thing) -> Thing:
+        """It becomes an event, and everybody remembers it."""
+        self.usually(bool(action.more["confirmed"]))
+        texts = {"title": "The boat is mended", "description": WORDS, "canon_justification": WORDS}
+        body = {**texts, "year_in_world": 2095}
+        made = await self.post(actor, f"actions/{action}/escalate", body)
+        foretold.reachable("an action becomes an event")
+        await self.get(actor, f"actions/{action}")
+        return self.made("world_events", made, "proposed_by")
+
+    @foretold.rule(action=things.actions)
+    async def look_at_action(self, actor: Any, action: Thing) -> None:
+        await self.get(actor, f"actions/{action}")
+
+    # --- proposals of dwellers -------------------------------------------------------------------
+
+    @foretold.rule(target=things.dweller_proposals, world=things.worlds, name=NAMES)
+    async def propose_dweller(self, actor: Any, world: Thing, name: str) -> Thing:
+        made = await self.post(actor, f"dweller-proposals/worlds/{world}", character(name))
+        return self.made("dweller_proposals", made)
+
+    @foretold.rule(proposal=things.dweller_proposals)
+    async def submit_dweller(self, actor: Any, proposal: Thing) -> None:
+        self.usually(self.is_mine(actor, proposal) and proposal.status == "draft")
+        path = f"dweller-proposals/{proposal}/submit"
+        proposal.status = (await self.post(actor, path))["status"]
+
+    @foretold.rule(proposal=things.dweller_proposals)
+    async def revise_dweller(self, actor: Any, proposal: Thing) -> None:
+        self.usually(self.is_mine(actor, proposal) and proposal.status in ("draft", "validating"))
+        changes = {"identity": f"{WORDS}{self.number()}"}
+        path = f"dweller-proposals/{proposal}/revise"
+        proposal.status = (await self.post(actor, path, changes))["status"]
+
+    @foretold.rule(target=things.dwellers, proposal=things.dweller_proposals, verdict=VERDICTS)
+    async def validate_dweller(self, actor: Any, proposal: Thing, verdict: str) -> Any:
+        self.usually(not self.is_mine(actor, proposal) and proposal.status == "validating")
+        body = {"verdict": verdict, "critique": WORDS}
+        voted = await self.post(actor, f"dweller-proposals/{proposal}/validate", body)
+        proposal.status = voted["proposal_status"]
+        foretold.sometimes(proposal.status == "approved", "a proposed dweller moves in")
+        return foretold.multiple(*([Thing(voted["dweller_id"])] if voted["dweller_id"] else []))

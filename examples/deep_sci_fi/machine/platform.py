@@ -1,0 +1,160 @@
+"""The platform under test, who talks to it, and how answers are judged."""
+
+import uuid
+from datetime import datetime
+from typing import Any, ClassVar
+
+import httpx
+from hypothesis.errors import UnsatisfiedAssumption
+
+import foretold
+from examples.deep_sci_fi.app import Settings, bugs, create_app
+from examples.deep_sci_fi.machine import scenery
+from examples.deep_sci_fi.machine.things import Thing
+
+ADMIN = "the administrator's key"
+APP = create_app(Settings())
+FAULTS = foretold.faults.web + foretold.faults.postgres.without("db_lost_notification")
+"""All that can happen to requests and to the database; nobody listens to notifications here."""
+SELDOM = 12
+TRIES = 3
+
+
+class Busy(Exception):
+    """The platform asks to try again later."""
+
+
+class Agent:
+    """An account on the platform. Several actors may use the same one, as programs do."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.id = scenery.agent(number)
+        self.key = scenery.api_key(number)
+        self.tokens: dict[str, str] = {}
+        """For dwellers, what their context was read under."""
+        self.sent: dict[str, set[str]] = {}
+        """Under which idempotency key it has sent what."""
+        self.reviewed: set[str] = set()
+
+
+class Platform(foretold.Machine):
+    """Three to five agents and the platform; no rules yet."""
+
+    actors = 5
+    steps = 60
+    faults = FAULTS
+    tolerates = (httpx.TransportError, Busy)
+    planted: ClassVar[frozenset[str]] = frozenset()
+    """Mistakes that are on in every run; `--plant` and `mutant=` switch on one more."""
+
+    async def setup(self) -> None:
+        """Everything is where the scenery says; only how many agents are awake is drawn."""
+        wrong = self.planted | {name for name in bugs.KNOWN if foretold.mutant(name)}
+        APP.state.settings = Settings(bugs=wrong, admin_keys=frozenset({ADMIN}))
+        schema = scenery.STRICT if bugs.WITHOUT.keys().isdisjoint(wrong) else scenery.LAX
+        self.pg = await self.world.postgres(schema=schema)
+        url = self.pg.url("asyncpg")
+        self.web = await self.world.web(APP, environment={"DATABASE_URL": url})
+        self.agents = [Agent(number + 1) for number in range(foretold.between(3, 5, "agents"))]
+        for actor in self.cast:
+            actor.agent = self.agents[actor.index % len(self.agents)]
+            actor.web = self.web.client(actor)
+        self.count = 0
+        self.promised: dict[str, set[str]] = {}
+        """For each table, the ids that agents were told."""
+        self.upvoted: set[tuple[str, str]] = set()
+        self.noted: set[tuple[str, str]] = set()
+        self.watch()
+
+    def watch(self) -> None:
+        """Before the first call; see history.py."""
+
+    async def teardown(self) -> None:
+        for actor in self.cast:
+            if "web" in actor:
+                await actor.web.aclose()
+
+    # --- requests --------------------------------------------------------------------------------
+
+    async def send(self, actor: Any, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """The answer, whatever it is, unless the platform has broken or is busy."""
+        headers = {"x-api-key": actor.agent.key, **headers}
+        if not headers["x-api-key"]:
+            del headers["x-api-key"]
+        path = path if path.startswith("/api") else f"/api/{path}"
+        answer = await actor.web.request(method, path, json=body, headers=headers)
+        code = answer.status_code
+        if code == 503:
+            foretold.reachable("the platform asks to try again")
+            raise Busy(answer.text)
+        foretold.always(code < 500, "the platform never breaks", request=f"{method} {path}", code=code)
+        foretold.always("x-request-id" in answer.headers, "every answer has the id of its request")
+        return answer
+
+    def judge(self, answer: httpx.Response) -> Any:
+        """What was answered, if it was a good answer; else it was refused."""
+        if answer.is_success:
+            return answer.json()
+        why = answer.json()["detail"]
+        foretold.always(answer.status_code != 401, "who has a key is let in", why=why)
+        assert answer.status_code != 422 or "Idempotency-Key" in why, why
+        raise foretold.Refused(f"{answer.status_code}: {why}")
+
+    async def post(self, actor: Any, path: str, body: Any = None, **headers: str) -> Any:
+        """Do it, or be refused."""
+        return self.judge(await self.send(actor, "POST", path, body, **headers))
+
+    async def get(self, actor: Any, path: str) -> Any:
+        """A page, which must be there."""
+        answer = await self.send(actor, "GET", path)
+        foretold.always(answer.status_code == 200, "pages can be read", page=path, code=answer.status_code)
+        return answer.json()
+
+    async def admin(self, actor: Any, method: str, path: str, body: Any = None) -> Any:
+        """The actor happens to be an administrator as well."""
+        return self.judge(await self.send(actor, method, path, body, **{"x-api-key": ADMIN}))
+
+    async def once(self, actor: Any, path: str, body: Any) -> Any:
+        """Under a key of its own; who hears nothing sends it again."""
+        key = {"idempotency-key": self.fresh_key()}
+        for left in reversed(range(TRIES)):
+            try:
+                return await self.post(actor, path, body, **key)
+            except (httpx.TransportError, Busy):
+                if not left:
+                    raise
+
+    def made(self, table: str, row: Any, owner: str = "agent_id", **more: Any) -> Thing:
+        """What the platform says it has made, which must be there from now on."""
+        self.promised.setdefault(table, set()).add(row["id"])
+        return Thing(row["id"], row.get(owner) or "", row.get("status", ""), **more)
+
+    async def look(self, actor: Any, page: str) -> None:
+        """Read one's own write, now and then."""
+        if foretold.choose((False, False, True), "look at it"):
+            answer = await self.send(actor, "GET", page)
+            code = answer.status_code
+            foretold.always(code == 200, "one can read what one has written", page=page, code=code)
+
+    # --- what is worth a try ---------------------------------------------------------------------
+
+    def usually(self, sensible: bool) -> None:
+        """What is bound to be refused is tried now and then, but not every time."""
+        if not sensible and foretold.between(0, SELDOM, "try it all the same") != SELDOM:
+            raise UnsatisfiedAssumption
+
+    def is_mine(self, actor: Any, thing: Thing) -> bool:
+        return bool(thing.owner == actor.agent.id)
+
+    def fresh_key(self) -> str:
+        """An idempotency key."""
+        return str(uuid.uuid4())
+
+    def number(self) -> int:
+        """For texts that are told apart."""
+        self.count += 1
+        return self.count
+
+    def now(self) -> datetime:
+        return self.world.clock.datetime()

@@ -1,0 +1,80 @@
+"""What agents were told must be so when all is over; and what must come, comes."""
+
+import functools
+from datetime import timedelta
+from typing import Any
+
+import httpx
+
+import foretold
+from examples.deep_sci_fi.machine.platform import Busy, Platform
+
+PATIENCE_S = 120
+LEASE = timedelta(hours=24, minutes=1)
+
+
+class Promises(Platform):
+    """The platform keeps its word."""
+
+    @foretold.invariant(when="end")
+    def what_was_made_is_there(self) -> int:
+        """Whatever an agent was told it has made can be found."""
+        for table, told in self.promised.items():
+            there = {row[0] for row in self.pg.sql(f"select id::text from {table}")}
+            lost = sorted(told - there)
+            assert not lost, f"{table}: told to be made, and not there: {', '.join(lost)}"
+        return sum(map(len, self.promised.values()))
+
+    @foretold.invariant(when="end")
+    def no_upvote_is_lost(self) -> int:
+        """Whoever was told that the upvote counts is among the upvoters."""
+        query = "select f.id::text, u from feedback f, jsonb_array_elements_text(upvoters) as x(u)"
+        lost = sorted(self.upvoted - {(key, who) for key, who in self.pg.sql(query)})
+        assert not lost, f"lost upvotes (feedback, agent): {lost}"
+        return len(self.upvoted)
+
+    @foretold.invariant(when="end")
+    def no_memory_is_lost(self) -> int:
+        """What an agent was told a dweller remembers, it does."""
+        memories = "core_memories::text || relationship_memories::text"
+        query = f"select id::text, {memories} from dwellers"
+        remembered = {key: text for key, text in self.pg.sql(query)}
+        lost = sorted(text for dweller, text in self.noted if text not in remembered[dweller])
+        assert not lost, f"forgotten: {lost}"
+        return len(self.noted)
+
+    @foretold.invariant(when="end")
+    async def pages_say_what_the_database_says(self) -> int:
+        """Statuses and upvotes are the same for readers as in the database."""
+        reader: Any = self.cast[0]
+        shown = await self.patiently(lambda: self.get(reader, "proposals?limit=100"))
+        stored = dict(self.pg.sql("select id::text, status from proposals"))
+        wrong = [page["id"] for page in shown if page["status"] != stored[page["id"]]]
+        assert not wrong, f"proposals whose page differs from the database: {wrong}"
+        wishes = await self.patiently(lambda: self.get(reader, "feedback?limit=100"))
+        wrong = [wish["id"] for wish in wishes if wish["upvote_count"] != len(wish["upvoters"])]
+        assert not wrong, f"feedback whose page counts wrong: {wrong}"
+        return len(shown) + len(wishes)
+
+    async def patiently(self, ask: Any) -> Any:
+        """The answer, when what faults have broken is repaired: soon, since there are none now."""
+        for _ in range(PATIENCE_S):
+            try:
+                return await ask()
+            except (httpx.TransportError, Busy):
+                await self.world.clock.advance(1)
+        raise AssertionError(f"no answer for {PATIENCE_S} seconds, and no faults")
+
+    @foretold.invariant(when="end")
+    async def leases_end(self) -> int:
+        """A day after the last action a dweller can be claimed by somebody else."""
+        query = "select id::text, inhabited_by::text from dwellers where not is_available order by 1"
+        held = self.pg.sql(query)
+        await self.world.clock.advance(LEASE.total_seconds())
+        for dweller, holder in held[:1]:
+            other: Any = next(a for a in self.cast if a.agent.id != holder)
+            path = f"dwellers/{dweller}/claim"
+            answer = await self.patiently(functools.partial(self.send, other, "POST", path))
+            code = answer.status_code
+            assert code in (200, 429), f"the lease of {dweller} is over, and a claim gives {code}"
+        return len(held)

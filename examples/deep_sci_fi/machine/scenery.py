@@ -1,0 +1,403 @@
+"""The platform on an ordinary day: what is in the database when a run begins.
+
+Five agents have been at work. There is a world with five dwellers; there are proposals that lack one
+vote, or the last word of two reviewers; an action that could become an event; a story that lacks one
+recommendation; things to vote for, to decide and to withdraw. Everything here can also be made by the
+rules of the machine. It is here because most mistakes lie in what happens *late* in the life of a
+thing, and a run that begins with an empty database spends its calls on getting there.
+
+It is SQL, made once when this module is imported: a run begins with a copy of it.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import MetaData, create_mock_engine
+
+from examples.deep_sci_fi.app import bugs
+from examples.deep_sci_fi.app.models import Base
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+"""When the clocks of a run begin, if nobody says otherwise."""
+AGENTS = 5
+WORDS = "In this world the rivers run uphill, and everybody has learnt to live with it. "
+REGIONS = ("Delta", "Hills")
+KINDS = (
+    "users",
+    "api_keys",
+    "proposals",
+    "worlds",
+    "validations",
+    "aspects",
+    "dweller_proposals",
+    "dweller_validations",
+    "dwellers",
+    "tenancies",
+    "dweller_actions",
+    "world_events",
+    "stories",
+    "story_reviews",
+    "feedback",
+    "revision_suggestions",
+    "review_feedback",
+    "feedback_items",
+    "feed_events",
+    "notifications",
+)
+"""All tables that have something in them, in an order in which they can be filled."""
+
+Row = dict[str, Any]
+
+
+def identity(kind: str, number: int) -> str:
+    """The id of the third proposal, for instance."""
+    return str(uuid.UUID(int=(KINDS.index(kind) + 1 << 96) + (0x4000 << 64) + (8 << 60) + number))
+
+
+def agent(number: int) -> str:
+    """The id of agent 1, 2, …"""
+    return identity("users", number)
+
+
+def api_key(number: int) -> str:
+    """The key that the agent got when it registered."""
+    return f"dsf_the-key-of-agent-{number}"
+
+
+def ago(hours: float) -> datetime:
+    """So long before the run begins."""
+    return BEGIN - timedelta(hours=hours)
+
+
+def chain() -> list[Row]:
+    """How the world came about."""
+    return [
+        {"year": year, "event": f"The year {year} happens", "reasoning": WORDS}
+        for year in (2030, 2050, 2090)
+    ]
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def users() -> Iterable[Row]:
+    """Agent 1 has been here twice before, and lost its key each time but the last."""
+    for number in range(1, AGENTS + 1):
+        seen = {"last_active_at": ago(1), "last_heartbeat_at": ago(1)}
+        yield {
+            "username": f"agent-{number}",
+            "name": f"Agent {number}",
+            "model_id": f"model-{number}",
+            **seen,
+        }
+
+
+def api_keys() -> Iterable[Row]:
+    """One each."""
+    for number in range(1, AGENTS + 1):
+        text = api_key(number)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        yield {"user_id": agent(number), "key_hash": digest, "prefix": text[:12]}
+
+
+def _proposal(by: int, name: str, status: str, **more: Any) -> Row:
+    texts = dict.fromkeys(("premise", "scientific_basis", "image_prompt"), WORDS)
+    content = {"year_setting": 2100, "causal_chain": chain(), "citations": [], **texts}
+    return {"agent_id": agent(by), "name": name, "status": status, **content, **more}
+
+
+def proposals() -> Iterable[Row]:
+    """1 is a world; 2 lacks one vote; 3 is reviewed, revised, and lacks the reviewers' consent; 4 lacks
+    one vote and a revision; 5 is a draft."""
+    yield _proposal(1, "Uphill", "approved")
+    yield _proposal(1, "Glass", "validating")
+    yield _proposal(1, "Salt", "validating", review_system="review", revision_count=1)
+    yield _proposal(2, "Dusk", "validating")
+    yield _proposal(3, "Moss", "draft")
+
+
+def worlds() -> Iterable[Row]:
+    """One, with two regions."""
+    yield {
+        "proposal_id": identity("proposals", 1),
+        "created_by": agent(1),
+        "name": "Uphill",
+        "premise": WORDS,
+        "year_setting": 2100,
+        "causal_chain": chain(),
+        "scientific_basis": WORDS,
+        "canon_summary": WORDS,
+        "regions": [{"name": name, "description": WORDS} for name in REGIONS],
+        "dweller_count": len(list(dwellers())),
+    }
+
+
+def validations() -> Iterable[Row]:
+    """Who has voted on which proposal, and how."""
+    for proposal, by, verdict in (
+        (1, 2, "approve"),
+        (1, 3, "approve"),
+        (2, 2, "approve"),
+        (4, 4, "strengthen"),
+        (4, 1, "approve"),
+    ):
+        yield {
+            "proposal_id": identity("proposals", proposal),
+            "agent_id": agent(by),
+            "verdict": verdict,
+            "critique": WORDS,
+            "of_revision": 0,
+            "research_conducted": WORDS * 2,
+            "issues": [],
+            "fixes": [],
+            "weaknesses": ["rivers"],
+        }
+
+
+def aspects() -> Iterable[Row]:
+    """One to vote on, and a draft."""
+    texts = dict.fromkeys(("premise", "canon_justification"), WORDS)
+    for by, status in ((2, "validating"), (1, "draft")):
+        yield {
+            "world_id": identity("worlds", 1),
+            "agent_id": agent(by),
+            "type": "technology",
+            "title": f"Pumps of agent {by}",
+            "status": status,
+            "content": {"name": "Pumps", "description": WORDS},
+            "inspired_by_actions": [],
+            **texts,
+        }
+
+
+def character(name: str) -> Row:
+    """Somebody to live in a world."""
+    texts = ("name_context", "identity", "personality", "background")
+    plain = {"origin_region": REGIONS[0], "generation": "second", "role": "ferrywoman", "age": 40}
+    return {"name": name, **plain, **dict.fromkeys(texts, WORDS)}
+
+
+def dweller_proposals() -> Iterable[Row]:
+    """One that lacks one vote."""
+    place = {"world_id": identity("worlds", 1), "agent_id": agent(3), "status": "validating"}
+    yield {**place, **character("Fay")}
+
+
+def dweller_validations() -> Iterable[Row]:
+    """That vote's companion."""
+    vote = {"agent_id": agent(1), "verdict": "approve", "critique": WORDS, "of_revision": 0}
+    yield {"proposal_id": identity("dweller_proposals", 1), **vote}
+
+
+INHABITED = {2: 1, 3: 2, 5: 3}
+"""Dwellers, and the agents who inhabit them."""
+
+
+def dwellers() -> Iterable[Row]:
+    """Three are inhabited, two are free."""
+    for number, name in enumerate(("Ann", "Ben", "Cyd", "Dov", "Eve"), 1):
+        inhabitant = INHABITED.get(number)
+        episodes = [
+            {"kind": "work", "text": "Mend the boat", "action": identity("dweller_actions", n)}
+            for n, (dweller, _, _) in enumerate(DEEDS, 1)
+            if dweller == number
+        ]
+        yield {
+            "world_id": identity("worlds", 1),
+            "created_by": agent(1),
+            "current_region": REGIONS[0],
+            "inhabited_by": inhabitant and agent(inhabitant),
+            "inhabited_until": inhabitant and ago(-23),
+            "is_available": inhabitant is None,
+            "episodic_memories": episodes,
+            **character(name),
+        }
+
+
+def tenancies() -> Iterable[Row]:
+    """The same, with their history."""
+    for number, inhabitant in INHABITED.items():
+        yield {"dweller_id": identity("dwellers", number), "agent_id": agent(inhabitant)}
+
+
+DEEDS = ((2, 1, 2), (3, 2, None))
+"""Which dweller has done something, who was it then, and who has confirmed that it matters."""
+
+
+def dweller_actions() -> Iterable[Row]:
+    """One could become an event; one has to be confirmed first."""
+    for dweller, actor, confirmed in DEEDS:
+        yield {
+            "dweller_id": identity("dwellers", dweller),
+            "actor_id": agent(actor),
+            "type": "work",
+            "content": "Mend the boat",
+            "importance": 0.9,
+            "escalation_eligible": True,
+            "escalation_status": "eligible",
+            "importance_confirmed_by": confirmed and agent(confirmed),
+            "importance_confirmed_at": confirmed and ago(1),
+        }
+
+
+def world_events() -> Iterable[Row]:
+    """One to decide."""
+    texts = {"title": "The great flood", "description": WORDS, "canon_justification": WORDS}
+    about = {"world_id": identity("worlds", 1), "proposed_by": agent(2), "year_in_world": 2095}
+    yield {**about, **texts}
+
+
+def stories() -> Iterable[Row]:
+    """One that is revised and lacks one recommendation, and a new one."""
+    for by, revisions in ((1, 1), (2, 0)):
+        yield {
+            "world_id": identity("worlds", 1),
+            "author_id": agent(by),
+            "title": f"Against the stream, by agent {by}",
+            "content": WORDS * 2,
+            "perspective": "first_person_agent",
+            "source_action_ids": [],
+            "revision_count": revisions,
+        }
+
+
+def story_reviews() -> Iterable[Row]:
+    """Its first recommendation, which is answered."""
+    yield {
+        "story_id": identity("stories", 1),
+        "reviewer_id": agent(2),
+        "recommend_acclaim": True,
+        "improvements": ["shorter"],
+        "author_responded": True,
+        "author_response": WORDS,
+        **dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS),
+    }
+
+
+def feedback() -> Iterable[Row]:
+    """Two wishes, one with an upvote."""
+    for by, upvoters in ((1, []), (2, [agent(3)])):
+        yield {
+            "agent_id": agent(by),
+            "category": "bug",
+            "priority": "medium",
+            "title": f"Slow pages, says agent {by}",
+            "description": WORDS,
+            "upvote_count": len(upvoters),
+            "upvoters": upvoters,
+        }
+
+
+def revision_suggestions() -> Iterable[Row]:
+    """One that its owner might take, and one that others nearly can."""
+    for proposal, by, upvoters in ((2, 2, []), (4, 1, [agent(4), agent(5)])):
+        yield {
+            "target_type": "proposal",
+            "target_id": identity("proposals", proposal),
+            "suggested_by": agent(by),
+            "field": "premise",
+            "current_value": WORDS,
+            "suggested_value": WORDS + "Better.",
+            "rationale": WORDS,
+            "upvoters": upvoters,
+            "owner_deadline": ago(-3),
+        }
+
+
+def review_feedback() -> Iterable[Row]:
+    """Two reviewers of one proposal."""
+    for by in (2, 3):
+        about = {"content_type": "proposal", "content_id": identity("proposals", 3)}
+        yield {**about, "reviewer_id": agent(by)}
+
+
+def feedback_items() -> Iterable[Row]:
+    """Each has one wish, which was addressed."""
+    for review in (1, 2):
+        what = {"category": "science", "severity": "minor", "description": WORDS}
+        about = {"review_id": identity("review_feedback", review), "of_revision": 0}
+        yield {**about, **what, "status": "addressed"}
+
+
+def feed_events() -> Iterable[Row]:
+    """What the public was told."""
+    for hours in (3, 2):
+        yield {
+            "kind": "story_published",
+            "headline": f"Uphill, {hours} hours ago",
+            "subject_id": identity("stories", 1),
+            "world_id": identity("worlds", 1),
+            "created_at": ago(hours),
+        }
+
+
+def notifications() -> Iterable[Row]:
+    """What agents 1 and 2 were told."""
+    for number in (1, 2):
+        yield {"user_id": agent(number), "kind": "welcome", "data": {}}
+
+
+# --- as SQL --------------------------------------------------------------------------------------
+
+
+def _tables(metadata: MetaData) -> list[str]:
+    found: list[str] = []
+
+    def note(statement: Any, *_: Any, **__: Any) -> None:
+        found.append(str(statement.compile(dialect=engine.dialect)))
+
+    engine: Any = create_mock_engine("postgresql+asyncpg://", note)  # it doubles no %
+    metadata.create_all(engine, checkfirst=False)
+    return found
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        value = json.dumps(value)
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _default(column: Any) -> Any:
+    if column.default is None:
+        return None
+    if column.default.is_scalar:
+        return column.default.arg
+    return {"JSONB": []}.get(str(column.type), None)
+
+
+def _insert(kind: str, number: int, row: Row) -> str:
+    table = Base.metadata.tables[kind]
+    row = {"id": identity(kind, number), "created_at": ago(1), **row}
+    if unknown := row.keys() - table.columns.keys():
+        raise ValueError(f"{kind} has no {', '.join(unknown)}")
+    missing = {c.name: _default(c) for c in table.columns if c.name not in row}
+    missing |= {name: {} for name in missing.keys() & JSON_OBJECTS}
+    row = {**row, **{name: value for name, value in missing.items() if value is not None}}
+    return f"INSERT INTO {kind} ({', '.join(row)}) VALUES ({', '.join(map(_literal, row.values()))})"
+
+
+JSON_OBJECTS = {"reaction_counts", "relationship_memories", "data"}
+
+
+def sql(metadata: MetaData) -> str:
+    """The tables, and what is in them."""
+    statements = _tables(metadata)
+    for kind in KINDS:
+        rows = globals()[kind]()
+        statements += [_insert(kind, number, row) for number, row in enumerate(rows, 1)]
+    world, proposal = identity("worlds", 1), identity("proposals", 1)
+    statements.append(f"UPDATE proposals SET resulting_world_id = '{world}' WHERE id = '{proposal}'")
+    return ";\n".join(statements)
+
+
+STRICT = sql(bugs.schema(()))
+LAX = sql(bugs.schema(bugs.WITHOUT.keys()))
+"""Without the constraints that would stop some of the mistakes."""

@@ -1,0 +1,161 @@
+"""Rules: proposals of worlds, votes, critical review, suggestions."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+import foretold
+from examples.deep_sci_fi.app.schemas import community
+from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.scenery import WORDS, chain
+from examples.deep_sci_fi.machine.things import Thing
+
+VERDICTS = st.sampled_from(["approve", "approve", "approve", "reject", "strengthen"])
+NAMES = st.sampled_from(["Tide", "Ash", "Loam", "Fern", "Uphill"])
+ITEM = foretold.from_model(community.NewItem, description=st.just(WORDS))
+
+
+def vote(verdict: str) -> dict[str, Any]:
+    """On a proposal of a world."""
+    words = {"critique": WORDS, "research_conducted": WORDS * 2}
+    return {"verdict": verdict, **words, "weaknesses": ["rivers"] if verdict == "approve" else []}
+
+
+class Proposing(Platform):
+    """How worlds come about."""
+
+    @foretold.rule(target=things.proposals, name=NAMES, system=st.sampled_from(["vote", "vote", "review"]))
+    async def propose(self, actor: Any, name: str, system: str) -> Thing:
+        """A world of one's own."""
+        texts = dict.fromkeys(("premise", "scientific_basis", "image_prompt"), WORDS)
+        body = {"name": name, "year_setting": 2100, "causal_chain": chain(), **texts}
+        answer = await self.send(actor, "POST", "proposals", {**body, "review_system": system})
+        foretold.sometimes(answer.status_code == 429, "an agent has three open proposals")
+        made = self.judge(answer)
+        await self.look(actor, f"proposals/{made['id']}")
+        return self.made("proposals", made, system=system)
+
+    @foretold.rule(proposal=things.proposals, force=st.booleans())
+    async def submit(self, actor: Any, proposal: Thing, force: bool) -> None:
+        self.usually(self.is_mine(actor, proposal) and proposal.status == "draft")
+        path = f"proposals/{proposal}/submit?force={force}".lower()
+        answer = await self.send(actor, "POST", path)
+        foretold.sometimes("heartbeat" in answer.text, "who was silent for a day cannot submit")
+        proposal.status = self.judge(answer)["status"]
+
+    @foretold.rule(proposal=things.proposals)
+    async def revise(self, actor: Any, proposal: Thing) -> None:
+        self.usually(self.is_mine(actor, proposal) and proposal.status in ("draft", "validating"))
+        changes = {"premise": f"{WORDS}{self.number()}"}
+        before = proposal.status
+        proposal.status = (await self.post(actor, f"proposals/{proposal}/revise", changes))["status"]
+        decided = before == "validating" and proposal.status == "approved"
+        foretold.sometimes(decided, "a revision opens the gate, and a proposal is approved")
+
+    @foretold.rule(target=things.worlds, proposal=things.proposals, verdict=VERDICTS)
+    async def validate(self, actor: Any, proposal: Thing, verdict: str) -> Any:
+        """Vote on it; the deciding vote makes a world."""
+        self.usually(not self.is_mine(actor, proposal) and proposal.status != "approved")
+        self.usually(proposal.status != "draft" and proposal.more["system"] == "vote")
+        voted = await self.post(actor, f"proposals/{proposal}/validate", vote(verdict))
+        proposal.status = voted["proposal_status"]
+        foretold.sometimes(proposal.status == "approved", "a proposal is approved")
+        foretold.sometimes(proposal.status == "rejected", "a proposal is rejected")
+        return foretold.multiple(*([Thing(voted["world_id"])] if voted["world_id"] else []))
+
+    # --- critical review -------------------------------------------------------------------------
+
+    @foretold.rule(target=things.items, proposal=things.proposals, wishes=st.lists(ITEM, min_size=1, max_size=2))
+    async def review(self, actor: Any, proposal: Thing, wishes: Any) -> Any:
+        self.usually(not self.is_mine(actor, proposal) and proposal.status == "validating")
+        return await self._review(actor, "proposal", proposal, "feedback", wishes)
+
+    async def _review(self, actor: Any, kind: str, content: Thing, way: str, wishes: Any) -> Any:
+        wanted = [wish.model_dump() for wish in wishes]
+        given = await self.post(actor, f"review/{kind}/{content}/{way}", {"items": wanted})
+        actor.agent.reviewed.add(str(content))
+        self.made("review_feedback", given)
+        owner = {"raiser": given["reviewer_id"], "content": content}
+        found = [Thing(item["id"], content.owner, item["status"], **owner) for item in given["items"]]
+        return foretold.multiple(*found[-len(wishes) :])
+
+    @foretold.rule(target=things.items, proposal=things.proposals, wish=ITEM)
+    async def add_wish(self, actor: Any, proposal: Thing, wish: Any) -> Any:
+        self.usually(str(proposal) in actor.agent.reviewed)
+        return await self._review(actor, "proposal", proposal, "add-feedback", [wish])
+
+    @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
+    async def criticise(self, actor: Any, story: Thing, wish: Any) -> Any:
+        """A critical review of a story, which is a word more than other reviews."""
+        return await self._review(actor, "story", story, "feedback", [wish])
+
+    @foretold.rule(item=things.items, dispute=st.booleans())
+    async def answer_wish(self, actor: Any, item: Thing, dispute: bool) -> None:
+        self.usually(self.is_mine(actor, item) and item.status == "open")
+        body = {"text": WORDS, "dispute": dispute}
+        self._hear(item, await self.post(actor, f"review/feedback-item/{item}/respond", body))
+
+    @foretold.rule(item=things.items)
+    async def resolve_wish(self, actor: Any, item: Thing) -> None:
+        self.usually(item.more["raiser"] == actor.agent.id and item.status != "resolved")
+        self._hear(item, await self.post(actor, f"review/feedback-item/{item}/resolve"))
+
+    @foretold.rule(item=things.items)
+    async def reopen_wish(self, actor: Any, item: Thing) -> None:
+        self.usually(item.more["raiser"] == actor.agent.id and item.status != "open")
+        body = {"text": WORDS}
+        self._hear(item, await self.post(actor, f"review/feedback-item/{item}/reopen", body))
+
+    def _hear(self, item: Thing, changed: Any) -> None:
+        item.status = changed["item"]["status"]
+        content = item.more["content"]
+        content.status = changed["content_status"]
+        foretold.sometimes(changed["world_id"] is not None, "a reviewed proposal graduates")
+
+    @foretold.rule(proposal=things.proposals)
+    async def read_reviews(self, actor: Any, proposal: Thing) -> None:
+        """Who might still write one is blind; owners and reviewers see everything."""
+        had_reviewed = str(proposal) in actor.agent.reviewed
+        found = await self.get(actor, f"review/proposal/{proposal}/feedback")
+        me, reviewers = actor.agent.id, {review["reviewer_id"] for review in found["reviews"]}
+        sees = self.is_mine(actor, proposal) or had_reviewed
+        foretold.sometimes(found["blind"], "a reader of reviews is blind")
+        foretold.always(not (found["blind"] and sees), "owners and reviewers see all reviews")
+        fair = found["blind"] or self.is_mine(actor, proposal) or me in reviewers
+        foretold.always(fair, "who has not reviewed sees nothing of what others wrote")
+
+    # --- suggestions -----------------------------------------------------------------------------
+
+    @foretold.rule(target=things.suggestions, proposal=things.proposals)
+    async def suggest(self, actor: Any, proposal: Thing) -> Thing:
+        self.usually(not self.is_mine(actor, proposal) and proposal.status in ("draft", "validating"))
+        text = f"{WORDS} Suggestion {self.number()}."
+        body = {"field": "premise", "suggested_value": text, "rationale": WORDS}
+        made = await self.post(actor, f"suggestions/on/proposal/{proposal}", body)
+        return self.made("revision_suggestions", made, "suggested_by", target=proposal)
+
+    @foretold.rule(suggestion=things.suggestions)
+    async def accept(self, actor: Any, suggestion: Thing) -> None:
+        """By the owner; or by anybody, when the owner's time is over and three want it."""
+        target: Thing = suggestion.more["target"]
+        mine = self.is_mine(actor, target)
+        self.usually(suggestion.status == "pending" and (mine or self.number() % 2 == 0))
+        made = await self.post(actor, f"suggestions/{suggestion}/accept")
+        suggestion.status = made["status"]
+        foretold.sometimes(not mine, "the crowd accepts a suggestion")
+
+    @foretold.rule(suggestion=things.suggestions)
+    async def reject_suggestion(self, actor: Any, suggestion: Thing) -> None:
+        self.usually(suggestion.status == "pending" and self.is_mine(actor, suggestion.more["target"]))
+        suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/reject"))["status"]
+
+    @foretold.rule(suggestion=things.suggestions)
+    async def withdraw(self, actor: Any, suggestion: Thing) -> None:
+        self.usually(suggestion.status == "pending" and self.is_mine(actor, suggestion))
+        suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/withdraw"))["status"]
+
+    @foretold.rule(suggestion=things.suggestions)
+    async def upvote_suggestion(self, actor: Any, suggestion: Thing) -> None:
+        self.usually(suggestion.status == "pending" and not self.is_mine(actor, suggestion))
+        await self.post(actor, f"suggestions/{suggestion}/upvote")
