@@ -3,8 +3,9 @@
     foretold explore examples.deep_sci_fi.machine:DeepSciFi
     foretold explore examples.deep_sci_fi.machine:DeepSciFi --plant
 
-The second line shows whether it would find anything: it plants the 31 mistakes of `app/bugs.py`, one by
-one. Three to five agents, driven by up to five programs, use every endpoint that changes something.
+The second line shows whether it would find anything: it plants the 31 mistakes of `app/bugs.py`,
+one by one. Three to five agents, driven by up to five programs, use every endpoint that changes
+something.
 
     scenery.py      what is there when a run begins
     platform.py     who talks to the platform, and how its answers are judged
@@ -49,7 +50,25 @@ def _thing(kind: str, number: int, row: dict[str, Any], owner: str, more: dict[s
 class DeepSciFi(Proposing, Canon, Dwelling, Community, Accounts, Game, History, Promises):
     """The whole platform."""
 
-    weights: ClassVar = {}
+    weights: ClassVar = {
+        "validate": 4,
+        "propose": 3,
+        "claim": 3,
+        "resolve_wish": 3,
+        "escalate": 3,
+        "upvote": 3,
+        "react": 2,
+        "accept": 2,
+        "withdraw": 2,
+        "revise": 3,
+        "give_feedback": 2,
+        "review_story": 2,
+        "remember_somebody": 2,
+        "release": 2,
+        "decide_feedback": 2,
+        "wait": 2,
+        "submit": 2,
+    }
 
     there_are_worlds = known("worlds", things.worlds, "")
     there_are_aspects = known("aspects", things.aspects, kind="type")

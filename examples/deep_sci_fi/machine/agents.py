@@ -12,7 +12,13 @@ from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
 
 MINUTE, HOUR = 60, 3600
-JUMPS = (16, MINUTE + 1, HOUR + 1, *(hours * HOUR + MINUTE for hours in (4, 12, 20, 24)), 169 * HOUR)
+JUMPS = (
+    16,
+    MINUTE + 1,
+    HOUR + 1,
+    *(hours * HOUR + MINUTE for hours in (4, 12, 20, 24)),
+    169 * HOUR,
+)
 """One past each threshold of the platform: repetition, limits, contexts, deadlines, silence."""
 WRITES = (
     ("feedback", {"category": "bug", "title": "Let me in", "description": WORDS}),
@@ -24,7 +30,9 @@ WRITES = (
 class Accounts(Platform):
     """Who is there."""
 
-    @foretold.rule(name=st.sampled_from(["Agent 1", "Zoe"]), model=st.sampled_from(["model-1", None]))
+    @foretold.rule(
+        name=st.sampled_from(["Agent 1", "Zoe"]), model=st.sampled_from(["model-1", None])
+    )
     async def register(self, actor: Any, name: str, model: str | None) -> None:
         """As somebody new, who may look like somebody else."""
         body = {"name": name, "username": name, "model_id": model}
@@ -41,9 +49,8 @@ class Accounts(Platform):
         made = await self.once(actor, "auth/keys", wish.model_dump())
         return self.made("api_keys", made["key"] | {"agent_id": actor.agent.id})
 
-    @foretold.rule(key=things.keys)
+    @foretold.rule(key=things.mine(things.keys))
     async def revoke_key(self, actor: Any, key: Thing) -> None:
-        self.usually(self.is_mine(actor, key))
         await self.post(actor, f"auth/keys/{key}/revoke")
 
     @foretold.rule(key=things.keys)
@@ -63,9 +70,8 @@ class Accounts(Platform):
         found = (await self.get(actor, "notifications"))["notifications"]
         return foretold.multiple(*(Thing(note["id"], actor.agent.id) for note in found[:3]))
 
-    @foretold.rule(note=things.notes)
+    @foretold.rule(note=things.mine(things.notes))
     async def dismiss(self, actor: Any, note: Thing) -> None:
-        self.usually(self.is_mine(actor, note))
         await self.post(actor, f"notifications/{note}/read")
 
     @foretold.rule()

@@ -39,20 +39,21 @@ class Canon(Platform):
         made = await self.post(actor, f"aspects/worlds/{world}/aspects", body)
         return self.made("aspects", made, kind=kind)
 
-    @foretold.rule(aspect=things.aspects)
+    @foretold.rule(aspect=things.mine(things.aspects, "draft"))
     async def submit_aspect(self, actor: Any, aspect: Thing) -> None:
-        self.usually(self.is_mine(actor, aspect) and aspect.status == "draft")
         aspect.status = (await self.post(actor, f"aspects/{aspect}/submit"))["status"]
 
-    @foretold.rule(aspect=things.aspects)
+    @foretold.rule(aspect=things.mine(things.aspects, *things.OPEN))
     async def revise_aspect(self, actor: Any, aspect: Thing) -> None:
-        self.usually(self.is_mine(actor, aspect) and aspect.status in ("draft", "validating"))
         await self.post(actor, f"aspects/{aspect}/revise", {"premise": f"{WORDS}{self.number()}"})
 
-    @foretold.rule(aspect=things.aspects, verdict=VERDICTS, summary=st.sampled_from([True, True, False]))
+    @foretold.rule(
+        aspect=things.others(things.aspects, "validating"),
+        verdict=VERDICTS,
+        summary=st.sampled_from([True, True, False]),
+    )
     async def validate_aspect(self, actor: Any, aspect: Thing, verdict: str, summary: bool) -> None:
         """One vote decides; who approves also says what is true from now on."""
-        self.usually(not self.is_mine(actor, aspect) and aspect.status == "validating")
         body: dict[str, Any] = {"verdict": verdict, "critique": WORDS}
         if summary:
             body["updated_canon_summary"] = f"{WORDS} Since {self.number()}."
@@ -64,23 +65,25 @@ class Canon(Platform):
 
     # --- events ----------------------------------------------------------------------------------
 
-    @foretold.rule(target=things.events, world=things.worlds, title=TITLES, year=st.integers(2028, 2111))
+    @foretold.rule(
+        target=things.events, world=things.worlds, title=TITLES, year=st.integers(2028, 2111)
+    )
     async def propose_event(self, actor: Any, world: Thing, title: str, year: int) -> Thing:
         texts = {"title": title, "description": WORDS, "canon_justification": WORDS}
         body = {**texts, "year_in_world": year}
         made = await self.post(actor, f"events/worlds/{world}/events", body)
         return self.made("world_events", made, "proposed_by")
 
-    @foretold.rule(event=things.events)
+    @foretold.rule(event=things.others(things.events, "pending"))
     async def approve_event(self, actor: Any, event: Thing) -> None:
-        self.usually(not self.is_mine(actor, event) and event.status == "pending")
         body = {"canon_update": f"{WORDS} Since {self.number()}."}
         event.status = (await self.post(actor, f"events/{event}/approve", body))["status"]
 
-    @foretold.rule(event=things.events)
+    @foretold.rule(event=things.others(things.events, "pending"))
     async def reject_event(self, actor: Any, event: Thing) -> None:
-        self.usually(not self.is_mine(actor, event) and event.status == "pending")
-        event.status = (await self.post(actor, f"events/{event}/reject", {"reason": WORDS}))["status"]
+        event.status = (await self.post(actor, f"events/{event}/reject", {"reason": WORDS}))[
+            "status"
+        ]
 
     # --- what others think -----------------------------------------------------------------------
 

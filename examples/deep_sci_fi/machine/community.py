@@ -18,6 +18,11 @@ KEYS = ("6f8a2b9e-3f0c-4e5b-9a52-0d6a4c1f7e10", "c2d4f7a1-58b3-4c9e-8d1f-2b7e9a6
 DECISIONS = st.sampled_from(["acknowledged", "in_progress", "resolved", "wont_fix"])
 
 
+def is_to_answer(review: Thing, agent: Any) -> bool:
+    """By the author of the story."""
+    return bool(review.more["story"].owner == agent.id and review.status != "answered")
+
+
 class Community(Platform):
     """What agents write about worlds, and about the platform."""
 
@@ -32,33 +37,34 @@ class Community(Platform):
         await self.look(actor, f"stories/{made['id']}")
         return self.made("stories", made, "author_id")
 
-    @foretold.rule(story=things.stories)
+    @foretold.rule(story=things.mine(things.stories))
     async def revise_story(self, actor: Any, story: Thing) -> None:
-        self.usually(self.is_mine(actor, story))
         body = {"title": f"Revised {self.number()}"}
-        self._hear(story, (await self.post(actor, f"stories/{story}/revise", body))["status"])
+        self._hear_of_story(
+            story, (await self.post(actor, f"stories/{story}/revise", body))["status"]
+        )
 
-    def _hear(self, story: Thing, status: str) -> None:
+    def _hear_of_story(self, story: Thing, status: str) -> None:
         foretold.sometimes(status == "acclaimed", "a story is acclaimed")
         story.status = status
 
     @foretold.rule(
-        target=things.story_reviews, story=things.stories, acclaim=st.sampled_from([True, True, False])
+        target=things.story_reviews,
+        story=things.others(things.stories),
+        acclaim=st.sampled_from([True, True, False]),
     )
     async def review_story(self, actor: Any, story: Thing, acclaim: bool) -> Thing:
-        self.usually(not self.is_mine(actor, story))
         notes = dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS)
         body = {"recommend_acclaim": acclaim, "improvements": ["shorter"], **notes}
         given = await self.post(actor, f"stories/{story}/review", body)
-        self._hear(story, given["story_status"])
+        self._hear_of_story(story, given["story_status"])
         return self.made("story_reviews", given["review"], "reviewer_id", story=story)
 
-    @foretold.rule(review=things.story_reviews)
+    @foretold.rule(review=things.fit(things.story_reviews, is_to_answer))
     async def answer_review(self, actor: Any, review: Thing) -> None:
         story: Thing = review.more["story"]
-        self.usually(self.is_mine(actor, story) and review.status != "answered")
         path = f"stories/{story}/reviews/{review}/respond"
-        self._hear(story, (await self.post(actor, path, {"text": WORDS}))["story_status"])
+        self._hear_of_story(story, (await self.post(actor, path, {"text": WORDS}))["story_status"])
         review.status = "answered"
 
     @foretold.rule(story=things.stories, wish=REACTIONS)

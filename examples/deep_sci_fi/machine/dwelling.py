@@ -16,6 +16,16 @@ NAMES = st.sampled_from(["Gus", "Hal", "Ida"])
 IMPORTANCE = st.sampled_from([0.9, 0.5, 0.8, 0.79])
 
 
+def is_to_confirm(action: Thing, agent: Any) -> bool:
+    """By anybody but who has done it."""
+    return bool(action.owner != agent.id and action.more["importance"] >= 0.8)
+
+
+def is_confirmed(action: Thing, agent: Any) -> bool:
+    """It can become an event."""
+    return bool(action.more["confirmed"])
+
+
 class Dwelling(Platform):
     """Life in a world."""
 
@@ -44,19 +54,19 @@ class Dwelling(Platform):
             over = until is not None and datetime.fromisoformat(until) < asked
             foretold.always(not over, "a dweller is free when its lease is over", until=until)
         claimed = self.judge(answer)["dweller"]
-        foretold.always(claimed["inhabited_by"] == actor.agent.id, "who has claimed a dweller has it")
+        foretold.always(
+            claimed["inhabited_by"] == actor.agent.id, "who has claimed a dweller has it"
+        )
         foretold.sometimes(bool(dweller.owner), "a dweller changes hands")
         dweller.owner = actor.agent.id
 
-    @foretold.rule(dweller=things.dwellers)
+    @foretold.rule(dweller=things.mine(things.dwellers))
     async def release(self, actor: Any, dweller: Thing) -> None:
-        self.usually(self.is_mine(actor, dweller))
         await self.post(actor, f"dwellers/{dweller}/release")
 
-    @foretold.rule(dweller=things.dwellers)
+    @foretold.rule(dweller=things.mine(things.dwellers))
     async def look_around(self, actor: Any, dweller: Thing) -> None:
         """What the dweller knows now; one acts upon that, within an hour."""
-        self.usually(self.is_mine(actor, dweller))
         found = await self.post(actor, f"dwellers/{dweller}/act/context")
         actor.agent.tokens[dweller] = found["context_token"]
 
@@ -72,7 +82,7 @@ class Dwelling(Platform):
 
     @foretold.rule(
         target=things.actions,
-        dweller=things.dwellers,
+        dweller=things.mine(things.dwellers),
         kind=st.sampled_from(["work", "speak", "move"]),
         other=things.dwellers,
         importance=IMPORTANCE,
@@ -82,7 +92,6 @@ class Dwelling(Platform):
         self, actor: Any, dweller: Thing, kind: str, other: Thing, importance: float, compose: bool
     ) -> Thing:
         """As the dweller that one inhabits, upon what one knows of it."""
-        self.usually(self.is_mine(actor, dweller) and (kind != "speak" or other != dweller))
         if dweller not in actor.agent.tokens:
             found = await self.post(actor, f"dwellers/{dweller}/act/context")
             actor.agent.tokens[dweller] = found["context_token"]
@@ -100,37 +109,32 @@ class Dwelling(Platform):
 
     # --- memories --------------------------------------------------------------------------------
 
-    @foretold.rule(dweller=things.dwellers)
+    @foretold.rule(dweller=things.mine(things.dwellers))
     async def remember(self, actor: Any, dweller: Thing) -> None:
-        self.usually(self.is_mine(actor, dweller))
         text = f"Never forget number {self.number()}"
         await self.post(actor, f"dwellers/{dweller}/memory/core", {"text": text})
         self.noted.add((dweller, text))
 
-    @foretold.rule(dweller=things.dwellers, about=st.sampled_from(["Ben", "Cyd"]))
+    @foretold.rule(dweller=things.mine(things.dwellers), about=st.sampled_from(["Ben", "Cyd"]))
     async def remember_somebody(self, actor: Any, dweller: Thing, about: str) -> None:
-        self.usually(self.is_mine(actor, dweller))
         body = {"about": about, "note": f"We have met {self.number()} times"}
         await self.post(actor, f"dwellers/{dweller}/memory/relationship", body)
         self.noted.add((dweller, body["note"]))
 
     # --- actions that matter ---------------------------------------------------------------------
 
-    @foretold.rule(action=things.actions)
+    @foretold.rule(action=things.fit(things.actions, is_to_confirm))
     async def confirm(self, actor: Any, action: Thing) -> None:
-        self.usually(not self.is_mine(actor, action) and action.more["importance"] >= 0.8)
         await self.post(actor, f"actions/{action}/confirm-importance", {"rationale": WORDS})
         action.more["confirmed"] = actor.agent.id
 
-    @foretold.rule(action=things.actions)
+    @foretold.rule(action=things.mine(things.actions))
     async def nominate(self, actor: Any, action: Thing) -> None:
-        self.usually(self.is_mine(actor, action) and action.more["importance"] >= 0.8)
         await self.post(actor, f"actions/{action}/nominate")
 
-    @foretold.rule(target=things.events, action=things.actions)
+    @foretold.rule(target=things.events, action=things.fit(things.actions, is_confirmed))
     async def escalate(self, actor: Any, action: Thing) -> Thing:
         """It becomes an event, and everybody remembers it."""
-        self.usually(bool(action.more["confirmed"]))
         texts = {"title": "The boat is mended", "description": WORDS, "canon_justification": WORDS}
         body = {**texts, "year_in_world": 2095}
         made = await self.post(actor, f"actions/{action}/escalate", body)
@@ -149,22 +153,23 @@ class Dwelling(Platform):
         made = await self.post(actor, f"dweller-proposals/worlds/{world}", character(name))
         return self.made("dweller_proposals", made)
 
-    @foretold.rule(proposal=things.dweller_proposals)
+    @foretold.rule(proposal=things.mine(things.dweller_proposals, "draft"))
     async def submit_dweller(self, actor: Any, proposal: Thing) -> None:
-        self.usually(self.is_mine(actor, proposal) and proposal.status == "draft")
         path = f"dweller-proposals/{proposal}/submit"
         proposal.status = (await self.post(actor, path))["status"]
 
-    @foretold.rule(proposal=things.dweller_proposals)
+    @foretold.rule(proposal=things.mine(things.dweller_proposals, *things.OPEN))
     async def revise_dweller(self, actor: Any, proposal: Thing) -> None:
-        self.usually(self.is_mine(actor, proposal) and proposal.status in ("draft", "validating"))
         changes = {"identity": f"{WORDS}{self.number()}"}
         path = f"dweller-proposals/{proposal}/revise"
         proposal.status = (await self.post(actor, path, changes))["status"]
 
-    @foretold.rule(target=things.dwellers, proposal=things.dweller_proposals, verdict=VERDICTS)
+    @foretold.rule(
+        target=things.dwellers,
+        proposal=things.others(things.dweller_proposals, "validating"),
+        verdict=VERDICTS,
+    )
     async def validate_dweller(self, actor: Any, proposal: Thing, verdict: str) -> Any:
-        self.usually(not self.is_mine(actor, proposal) and proposal.status == "validating")
         body = {"verdict": verdict, "critique": WORDS}
         voted = await self.post(actor, f"dweller-proposals/{proposal}/validate", body)
         proposal.status = voted["proposal_status"]

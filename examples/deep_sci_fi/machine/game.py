@@ -9,7 +9,8 @@ ENOUGH = """
     select p.id, p.status from {proposals} p join lateral (
       select count(*) filter (where verdict = 'approve') as approvals,
              count(*) filter (where verdict = 'reject') as rejections,
-             count(*) filter (where verdict = 'strengthen' and of_revision = p.revision_count) as gate
+             count(*) filter (
+               where verdict = 'strengthen' and of_revision = p.revision_count) as gate
       from {votes} v where v.proposal_id = p.id) votes on true
     where {wrong}"""
 UNDECIDED = """p.status = 'validating' and
@@ -70,10 +71,10 @@ class Game(Platform):
         """An approved proposal has its world, no other proposal has one, and none has two."""
 
     @foretold.invariant(
-        sql="""select p.id, count(*) as undecided from proposals p
-               join review_feedback r on r.content_id = p.id
+        sql="""select p.id, count(r.id) as reviewers from proposals p
+               left join review_feedback r on r.content_id = p.id
                where p.review_system = 'review' and p.status = 'approved'
-               group by p.id having count(*) < 2""",
+               group by p.id having count(r.id) < 2""",
         over="select count(*) from review_feedback",
     )
     def graduation_needs_two_reviewers(self, rows: Any) -> None:
@@ -83,7 +84,8 @@ class Game(Platform):
         sql="""select p.id, v.agent_id from proposals p join validations v on v.proposal_id = p.id
                where p.status = 'draft' or v.agent_id = p.agent_id
                union all
-               select a.id, v.agent_id from aspects a join aspect_validations v on v.aspect_id = a.id
+               select a.id, v.agent_id from aspects a
+               join aspect_validations v on v.aspect_id = a.id
                where a.status = 'draft' or v.agent_id = a.agent_id""",
         over="select count(*) from validations",
     )
@@ -110,11 +112,10 @@ class Game(Platform):
         sql="""select a.id from aspects a join aspect_validations v on v.aspect_id = a.id
                where v.verdict = 'approve' and v.updated_canon_summary is null
                union all
-               select a.id from aspects a where a.status = 'approved' and not exists (
-                 select from aspect_validations v where v.aspect_id = a.id and v.verdict = 'approve')
-               union all
-               select a.id from aspects a where a.status = 'rejected' and not exists (
-                 select from aspect_validations v where v.aspect_id = a.id and v.verdict = 'reject')""",
+               select a.id from aspects a where a.status in ('approved', 'rejected')
+                 and not exists (select from aspect_validations v where v.aspect_id = a.id
+                                 and v.verdict = case a.status when 'approved' then 'approve'
+                                                 else 'reject' end)""",
         over="select count(*) from aspect_validations",
     )
     def an_approved_aspect_updates_the_canon(self, rows: Any) -> None:
@@ -127,8 +128,9 @@ class Game(Platform):
                  from jsonb_array_elements(w.causal_chain) with ordinality as two(step, place)) n
                on n.at = one.place + 1 where (step->>'year')::int > (next->>'year')::int
                union all
-               select w.id, region from worlds w, jsonb_array_elements(regions) as all_of(region)
-               group by w.id, region->>'name', region having count(*) > 1""",
+               select w.id, to_jsonb(region->>'name') from worlds w,
+                 jsonb_array_elements(regions) as all_of(region)
+               group by w.id, region->>'name' having count(*) > 1""",
         over="select sum(jsonb_array_length(causal_chain)) from worlds",
     )
     def timelines_are_in_order(self, rows: Any) -> None:
@@ -141,11 +143,13 @@ class Game(Platform):
                select id::text, 0 from world_events where proposed_by = decided_by
                   or (status = 'pending') <> (decided_by is null)
                union all
-               select e.id::text, 0 from world_events e join dweller_actions a on a.id = origin_action_id
+               select e.id::text, 0 from world_events e
+               join dweller_actions a on a.id = origin_action_id
                where a.importance_confirmed_by is null or a.importance_confirmed_by = a.actor_id
                   or not a.escalation_eligible
                union all
-               select id::text, 0 from dweller_actions where escalation_eligible <> (importance >= 0.8)""",
+               select id::text, 0 from dweller_actions
+               where escalation_eligible <> (importance >= 0.8)""",
         over="select count(*) from world_events",
     )
     def an_action_becomes_one_event(self, rows: Any) -> None:

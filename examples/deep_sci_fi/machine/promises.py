@@ -38,7 +38,7 @@ class Promises(Platform):
         """What an agent was told a dweller remembers, it does."""
         memories = "core_memories::text || relationship_memories::text"
         query = f"select id::text, {memories} from dwellers"
-        remembered = {key: text for key, text in self.pg.sql(query)}
+        remembered = dict(map(tuple, self.pg.sql(query)))
         lost = sorted(text for dweller, text in self.noted if text not in remembered[dweller])
         assert not lost, f"forgotten: {lost}"
         return len(self.noted)
@@ -68,7 +68,9 @@ class Promises(Platform):
     @foretold.invariant(when="end")
     async def leases_end(self) -> int:
         """A day after the last action a dweller can be claimed by somebody else."""
-        query = "select id::text, inhabited_by::text from dwellers where not is_available order by 1"
+        query = (
+            "select id::text, inhabited_by::text from dwellers where not is_available order by 1"
+        )
         held = self.pg.sql(query)
         await self.world.clock.advance(LEASE.total_seconds())
         for dweller, holder in held[:1]:

@@ -1,10 +1,10 @@
 """The platform on an ordinary day: what is in the database when a run begins.
 
-Five agents have been at work. There is a world with five dwellers; there are proposals that lack one
-vote, or the last word of two reviewers; an action that could become an event; a story that lacks one
-recommendation; things to vote for, to decide and to withdraw. Everything here can also be made by the
-rules of the machine. It is here because most mistakes lie in what happens *late* in the life of a
-thing, and a run that begins with an empty database spends its calls on getting there.
+Five agents have been at work. There is a world with five dwellers; there are proposals that lack
+one vote, or the last word of two reviewers; an action that could become an event; a story that
+lacks one recommendation; things to vote for, to decide and to withdraw. Everything here can also be
+made by the rules of the machine. It is here because most mistakes lie in what happens *late* in the
+life of a thing, and a run that begins with an empty database spends its calls on getting there.
 
 It is SQL, made once when this module is imported: a run begins with a copy of it.
 """
@@ -85,13 +85,14 @@ def chain() -> list[Row]:
 
 
 def users() -> Iterable[Row]:
-    """Agent 1 has been here twice before, and lost its key each time but the last."""
+    """Agent 1 has lost its key, registered again, and found it: it is agent 5 as well."""
     for number in range(1, AGENTS + 1):
+        called = 1 if number == AGENTS else number
         seen = {"last_active_at": ago(1), "last_heartbeat_at": ago(1)}
         yield {
             "username": f"agent-{number}",
-            "name": f"Agent {number}",
-            "model_id": f"model-{number}",
+            "name": f"Agent {called}",
+            "model_id": f"model-{called}",
             **seen,
         }
 
@@ -111,8 +112,8 @@ def _proposal(by: int, name: str, status: str, **more: Any) -> Row:
 
 
 def proposals() -> Iterable[Row]:
-    """1 is a world; 2 lacks one vote; 3 is reviewed, revised, and lacks the reviewers' consent; 4 lacks
-    one vote and a revision; 5 is a draft."""
+    """1 is a world; 2 lacks one vote; 3 is reviewed, revised, and lacks the reviewers' consent; 4
+    lacks one vote and a revision; 5 is a draft."""
     yield _proposal(1, "Uphill", "approved")
     yield _proposal(1, "Glass", "validating")
     yield _proposal(1, "Salt", "validating", review_system="review", revision_count=1)
@@ -214,6 +215,7 @@ def dwellers() -> Iterable[Row]:
             "inhabited_until": inhabitant and ago(-23),
             "is_available": inhabitant is None,
             "episodic_memories": episodes,
+            "relationship_memories": {"Dov": ["He owes us a boat"]} if inhabitant else {},
             **character(name),
         }
 
@@ -370,7 +372,7 @@ def _default(column: Any) -> Any:
         return None
     if column.default.is_scalar:
         return column.default.arg
-    return {"JSONB": []}.get(str(column.type), None)
+    return {"JSONB": []}.get(str(column.type))
 
 
 def _insert(kind: str, number: int, row: Row) -> str:
@@ -381,7 +383,9 @@ def _insert(kind: str, number: int, row: Row) -> str:
     missing = {c.name: _default(c) for c in table.columns if c.name not in row}
     missing |= {name: {} for name in missing.keys() & JSON_OBJECTS}
     row = {**row, **{name: value for name, value in missing.items() if value is not None}}
-    return f"INSERT INTO {kind} ({', '.join(row)}) VALUES ({', '.join(map(_literal, row.values()))})"
+    return (
+        f"INSERT INTO {kind} ({', '.join(row)}) VALUES ({', '.join(map(_literal, row.values()))})"
+    )
 
 
 JSON_OBJECTS = {"reaction_counts", "relationship_memories", "data"}
@@ -394,7 +398,9 @@ def sql(metadata: MetaData) -> str:
         rows = globals()[kind]()
         statements += [_insert(kind, number, row) for number, row in enumerate(rows, 1)]
     world, proposal = identity("worlds", 1), identity("proposals", 1)
-    statements.append(f"UPDATE proposals SET resulting_world_id = '{world}' WHERE id = '{proposal}'")
+    statements.append(
+        f"UPDATE proposals SET resulting_world_id = '{world}' WHERE id = '{proposal}'"
+    )
     return ";\n".join(statements)
 
 

@@ -1,8 +1,15 @@
 """What rules hand to each other: ids that know whose they are."""
 
+from collections.abc import Callable
 from typing import Any
 
+from hypothesis import strategies as st
+
 import foretold
+
+SELDOM = 8
+"""One in so many times something is tried that is bound to be refused."""
+OPEN = ("draft", "validating")
 
 
 class Thing(str):
@@ -40,3 +47,28 @@ suggestions = bundle("suggestions")
 items = bundle("items")
 keys = bundle("keys")
 notes = bundle("notifications")
+
+
+def fit(values: Any, suits: Callable[[Thing, Any], bool]) -> Any:
+    """Values that suit the agent who acts, as far as the machine knows; now and then any."""
+
+    def drawn(given: tuple[Any, int]) -> Any:
+        machine, daring = given
+        agent = machine.acting.agent
+        return values if daring == SELDOM else values.filter(lambda thing: suits(thing, agent))
+
+    return st.tuples(st.runner(), st.integers(1, SELDOM)).flatmap(drawn)
+
+
+def mine(values: Any, *statuses: str) -> Any:
+    """What belongs to the agent who acts, and is in one of these states."""
+    return fit(
+        values, lambda t, agent: t.owner == agent.id and t.status in (statuses or (t.status,))
+    )
+
+
+def others(values: Any, *statuses: str) -> Any:
+    """What belongs to somebody else, and is in one of these states."""
+    return fit(
+        values, lambda t, agent: t.owner != agent.id and t.status in (statuses or (t.status,))
+    )

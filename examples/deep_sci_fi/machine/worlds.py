@@ -22,10 +22,38 @@ def vote(verdict: str) -> dict[str, Any]:
     return {"verdict": verdict, **words, "weaknesses": ["rivers"] if verdict == "approve" else []}
 
 
+def is_to_vote_on(proposal: Thing, agent: Any) -> bool:
+    """By others than its owner. Drafts are not, but who knows whether it is one still?"""
+    mine = proposal.owner == agent.id
+    return not mine and proposal.more["system"] == "vote" and proposal.status in things.OPEN
+
+
+def was_reviewed(proposal: Thing, agent: Any) -> bool:
+    """By this agent."""
+    return str(proposal) in agent.reviewed
+
+
+def was_raised(item: Thing, agent: Any) -> bool:
+    """By this agent."""
+    return bool(item.more["raiser"] == agent.id)
+
+
+def is_pending(suggestion: Thing, agent: Any) -> bool:
+    """Somebody may accept it."""
+    return suggestion.status == "pending"
+
+
+def was_suggested_to(suggestion: Thing, agent: Any) -> bool:
+    """This agent decides."""
+    return bool(suggestion.more["target"].owner == agent.id and suggestion.status == "pending")
+
+
 class Proposing(Platform):
     """How worlds come about."""
 
-    @foretold.rule(target=things.proposals, name=NAMES, system=st.sampled_from(["vote", "vote", "review"]))
+    @foretold.rule(
+        target=things.proposals, name=NAMES, system=st.sampled_from(["vote", "vote", "review"])
+    )
     async def propose(self, actor: Any, name: str, system: str) -> Thing:
         """A world of one's own."""
         texts = dict.fromkeys(("premise", "scientific_basis", "image_prompt"), WORDS)
@@ -36,28 +64,28 @@ class Proposing(Platform):
         await self.look(actor, f"proposals/{made['id']}")
         return self.made("proposals", made, system=system)
 
-    @foretold.rule(proposal=things.proposals, force=st.booleans())
+    @foretold.rule(proposal=things.mine(things.proposals, "draft"), force=st.booleans())
     async def submit(self, actor: Any, proposal: Thing, force: bool) -> None:
-        self.usually(self.is_mine(actor, proposal) and proposal.status == "draft")
         path = f"proposals/{proposal}/submit?force={force}".lower()
         answer = await self.send(actor, "POST", path)
         foretold.sometimes("heartbeat" in answer.text, "who was silent for a day cannot submit")
         proposal.status = self.judge(answer)["status"]
 
-    @foretold.rule(proposal=things.proposals)
+    @foretold.rule(proposal=things.mine(things.proposals, *things.OPEN))
     async def revise(self, actor: Any, proposal: Thing) -> None:
-        self.usually(self.is_mine(actor, proposal) and proposal.status in ("draft", "validating"))
         changes = {"premise": f"{WORDS}{self.number()}"}
         before = proposal.status
-        proposal.status = (await self.post(actor, f"proposals/{proposal}/revise", changes))["status"]
+        proposal.status = (await self.post(actor, f"proposals/{proposal}/revise", changes))[
+            "status"
+        ]
         decided = before == "validating" and proposal.status == "approved"
         foretold.sometimes(decided, "a revision opens the gate, and a proposal is approved")
 
-    @foretold.rule(target=things.worlds, proposal=things.proposals, verdict=VERDICTS)
+    @foretold.rule(
+        target=things.worlds, proposal=things.fit(things.proposals, is_to_vote_on), verdict=VERDICTS
+    )
     async def validate(self, actor: Any, proposal: Thing, verdict: str) -> Any:
         """Vote on it; the deciding vote makes a world."""
-        self.usually(not self.is_mine(actor, proposal) and proposal.status != "approved")
-        self.usually(proposal.status != "draft" and proposal.more["system"] == "vote")
         voted = await self.post(actor, f"proposals/{proposal}/validate", vote(verdict))
         proposal.status = voted["proposal_status"]
         foretold.sometimes(proposal.status == "approved", "a proposal is approved")
@@ -66,9 +94,12 @@ class Proposing(Platform):
 
     # --- critical review -------------------------------------------------------------------------
 
-    @foretold.rule(target=things.items, proposal=things.proposals, wishes=st.lists(ITEM, min_size=1, max_size=2))
+    @foretold.rule(
+        target=things.items,
+        proposal=things.others(things.proposals, "validating"),
+        wishes=st.lists(ITEM, min_size=1, max_size=2),
+    )
     async def review(self, actor: Any, proposal: Thing, wishes: Any) -> Any:
-        self.usually(not self.is_mine(actor, proposal) and proposal.status == "validating")
         return await self._review(actor, "proposal", proposal, "feedback", wishes)
 
     async def _review(self, actor: Any, kind: str, content: Thing, way: str, wishes: Any) -> Any:
@@ -77,12 +108,15 @@ class Proposing(Platform):
         actor.agent.reviewed.add(str(content))
         self.made("review_feedback", given)
         owner = {"raiser": given["reviewer_id"], "content": content}
-        found = [Thing(item["id"], content.owner, item["status"], **owner) for item in given["items"]]
+        found = [
+            Thing(item["id"], content.owner, item["status"], **owner) for item in given["items"]
+        ]
         return foretold.multiple(*found[-len(wishes) :])
 
-    @foretold.rule(target=things.items, proposal=things.proposals, wish=ITEM)
+    @foretold.rule(
+        target=things.items, proposal=things.fit(things.proposals, was_reviewed), wish=ITEM
+    )
     async def add_wish(self, actor: Any, proposal: Thing, wish: Any) -> Any:
-        self.usually(str(proposal) in actor.agent.reviewed)
         return await self._review(actor, "proposal", proposal, "add-feedback", [wish])
 
     @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
@@ -90,20 +124,17 @@ class Proposing(Platform):
         """A critical review of a story, which is a word more than other reviews."""
         return await self._review(actor, "story", story, "feedback", [wish])
 
-    @foretold.rule(item=things.items, dispute=st.booleans())
+    @foretold.rule(item=things.mine(things.items, "open"), dispute=st.booleans())
     async def answer_wish(self, actor: Any, item: Thing, dispute: bool) -> None:
-        self.usually(self.is_mine(actor, item) and item.status == "open")
         body = {"text": WORDS, "dispute": dispute}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/respond", body))
 
-    @foretold.rule(item=things.items)
+    @foretold.rule(item=things.fit(things.items, was_raised))
     async def resolve_wish(self, actor: Any, item: Thing) -> None:
-        self.usually(item.more["raiser"] == actor.agent.id and item.status != "resolved")
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/resolve"))
 
-    @foretold.rule(item=things.items)
+    @foretold.rule(item=things.fit(things.items, was_raised))
     async def reopen_wish(self, actor: Any, item: Thing) -> None:
-        self.usually(item.more["raiser"] == actor.agent.id and item.status != "open")
         body = {"text": WORDS}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/reopen", body))
 
@@ -127,35 +158,32 @@ class Proposing(Platform):
 
     # --- suggestions -----------------------------------------------------------------------------
 
-    @foretold.rule(target=things.suggestions, proposal=things.proposals)
+    @foretold.rule(
+        target=things.suggestions, proposal=things.others(things.proposals, *things.OPEN)
+    )
     async def suggest(self, actor: Any, proposal: Thing) -> Thing:
-        self.usually(not self.is_mine(actor, proposal) and proposal.status in ("draft", "validating"))
         text = f"{WORDS} Suggestion {self.number()}."
         body = {"field": "premise", "suggested_value": text, "rationale": WORDS}
         made = await self.post(actor, f"suggestions/on/proposal/{proposal}", body)
         return self.made("revision_suggestions", made, "suggested_by", target=proposal)
 
-    @foretold.rule(suggestion=things.suggestions)
+    @foretold.rule(suggestion=things.fit(things.suggestions, is_pending))
     async def accept(self, actor: Any, suggestion: Thing) -> None:
         """By the owner; or by anybody, when the owner's time is over and three want it."""
         target: Thing = suggestion.more["target"]
         mine = self.is_mine(actor, target)
-        self.usually(suggestion.status == "pending" and (mine or self.number() % 2 == 0))
         made = await self.post(actor, f"suggestions/{suggestion}/accept")
         suggestion.status = made["status"]
         foretold.sometimes(not mine, "the crowd accepts a suggestion")
 
-    @foretold.rule(suggestion=things.suggestions)
+    @foretold.rule(suggestion=things.fit(things.suggestions, was_suggested_to))
     async def reject_suggestion(self, actor: Any, suggestion: Thing) -> None:
-        self.usually(suggestion.status == "pending" and self.is_mine(actor, suggestion.more["target"]))
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/reject"))["status"]
 
-    @foretold.rule(suggestion=things.suggestions)
+    @foretold.rule(suggestion=things.mine(things.suggestions, "pending"))
     async def withdraw(self, actor: Any, suggestion: Thing) -> None:
-        self.usually(suggestion.status == "pending" and self.is_mine(actor, suggestion))
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/withdraw"))["status"]
 
-    @foretold.rule(suggestion=things.suggestions)
+    @foretold.rule(suggestion=things.others(things.suggestions, "pending"))
     async def upvote_suggestion(self, actor: Any, suggestion: Thing) -> None:
-        self.usually(suggestion.status == "pending" and not self.is_mine(actor, suggestion))
         await self.post(actor, f"suggestions/{suggestion}/upvote")

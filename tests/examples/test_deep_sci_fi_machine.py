@@ -1,0 +1,174 @@
+"""examples/deep_sci_fi/machine: one machine finds every switch, and is silent where none is on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import foretold
+from examples.deep_sci_fi.app import bugs
+from examples.deep_sci_fi.machine import DeepSciFi, platform, scenery
+from tests.helpers import SOAK_FACTOR
+
+RUNS_MAX = 500
+QUICK = (
+    "world_id_before_flush",
+    "release_claim_race",
+    "feed_cursor_separator",
+    "rule_self_upvote",
+    "rule_unauthenticated_writes",
+)
+"""For the normal suite: each is found within a few runs."""
+QUICK_RUNS = 60
+TIMESTAMPS = """select table_name, column_name from information_schema.columns
+                where table_schema = 'public' and data_type like 'timestamp%'"""
+ROOT = Path(__file__).parents[2]
+
+
+def found(bug: str, runs: int, seed: int) -> foretold.Failure:
+    """What the machine finds with this switch on: a property or an invariant that it names."""
+    settings: dict[str, Any] = {"shrink": False, "confirm": False, "mutant": bug}
+    outcome = foretold.explore(DeepSciFi, runs=runs, seed=seed, **settings)
+    assert outcome.failure is not None, f"{bug} was not found in {runs} runs"
+    print(f"{bug}: found in run {outcome.failure.run}")  # noqa: T201  # the figures
+    assert isinstance(outcome.failure.exception, AssertionError), outcome.failure.story
+    return outcome.failure
+
+
+@pytest.mark.parametrize("bug", QUICK)
+def test_a_few_switches_are_found(bug: str) -> None:
+    """A lost id, a race, a page, two rules of the game; told first as a program of the rules."""
+    failure = found(bug, QUICK_RUNS, 0)
+    assert re.match(r"The program, \d+ calls? of DeepSciFi's rules:\n  ", failure.story)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bug", bugs.KNOWN)
+def test_every_switch_is_found(bug: str) -> None:
+    """31 mistakes, one machine, no test written for any of them: each within 500 runs."""
+    found(bug, RUNS_MAX, 0)
+
+
+def silent(runs: int, seed: int) -> foretold.Outcome:
+    """A platform without mistakes holds, whatever happens to it."""
+    outcome = foretold.explore(DeepSciFi, runs=runs, seed=seed, confirm=False, shrink=False)
+    assert outcome.failure is None, outcome.failure and outcome.failure.story
+    return outcome
+
+
+def test_silent_where_there_is_no_mistake() -> None:
+    """All rules, all faults, no switch: nothing is found."""
+    outcome = silent(10, 900)
+    assert sum(rule.succeeded for rule in outcome.tally.rules.values()) > 0
+
+
+@pytest.mark.soak
+def test_silent_for_long() -> None:
+    """2,000 runs without a word; and none of it was vacuous: every rule has succeeded, every
+    invariant ranged over something, all that should happen sometimes has."""
+    outcome = silent(100 * max(20, SOAK_FACTOR), 20_000)
+    assert not outcome.vacuous, outcome.vacuous
+
+
+# --- every endpoint ------------------------------------------------------------------------------
+
+
+def changing() -> dict[tuple[str, str], re.Pattern[str]]:
+    """The operations of the platform that change something, and what their paths look like."""
+    paths: dict[str, Any] = platform.APP.openapi()["paths"]
+    return {
+        (method.upper(), path): re.compile(re.sub(r"\\{\w+\\}", r"[^/]+", re.escape(path)) + "$")
+        for path, methods in paths.items()
+        for method in methods
+        if method != "get"
+    }
+
+
+def reached(runs: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
+    """The operations that have succeeded in these runs."""
+    seen: set[tuple[str, str]] = set()
+    send = platform.Platform.send
+
+    async def note(
+        self: Any, actor: Any, method: str, path: str, *more: Any, **headers: Any
+    ) -> Any:
+        answer: httpx.Response = await send(self, actor, method, path, *more, **headers)
+        if answer.is_success:
+            seen.add((method, answer.url.path))
+        return answer
+
+    monkeypatch.setattr(platform.Platform, "send", note)
+    silent(runs, seed)
+    patterns = changing()
+    return {op for op, path in patterns.items() for m, p in seen if m == op[0] and path.match(p)}
+
+
+def test_rules_reach_many_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are 56 that change something; ten runs get far."""
+    assert len(changing()) == 56
+    assert len(reached(10, 40, monkeypatch)) >= 28
+
+
+@pytest.mark.soak
+def test_rules_reach_every_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the text of a URL: each of them was answered with success."""
+    missing = changing().keys() - reached(400, 40, monkeypatch)
+    assert not missing
+
+
+# --- one clock, one tape -------------------------------------------------------------------------
+
+
+class Clocked(DeepSciFi):
+    """Looks at every timestamp when all is over."""
+
+    async def teardown(self) -> None:
+        await super().teardown()
+        begin = scenery.BEGIN - timedelta(hours=4)
+        end = self.now() + timedelta(days=365)
+        for table, column in self.pg.sql(TIMESTAMPS):
+            later = "maintenance_until" if column == "maintenance_until" else "none"
+            rows = self.pg.sql(f"select {column} from {table} where {column} is not null")
+            wrong = [row[0] for row in rows if not begin <= row[0] <= end and later == "none"]
+            assert not wrong, f"{table}.{column}: {wrong}"
+
+
+def test_every_timestamp_is_virtual() -> None:
+    """No clock but the world's: whatever is written lies between the scenery and the end."""
+    for seed in (1, 4):
+        foretold.run(Clocked, seed=seed)
+
+
+def digests(seeds: range) -> Iterator[str]:
+    """What a fresh process says of these runs."""
+    code = (
+        "import logging, sys, foretold; logging.disable(50)\n"
+        "from examples.deep_sci_fi.machine import DeepSciFi\n"
+        "for seed in range(int(sys.argv[1]), int(sys.argv[2])):\n"
+        "    print(foretold.run(DeepSciFi, seed=seed).digest)\n"
+    )
+    command = [sys.executable, "-c", code, str(seeds.start), str(seeds.stop)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    yield from done.stdout.split()
+
+
+def test_a_tape_repeats() -> None:
+    """Twice in this process, once in another: one digest."""
+    mine = [foretold.run(DeepSciFi, seed=6).digest for _ in range(2)]
+    assert {*mine, *digests(range(6, 7))} == {mine[0]}
+
+
+@pytest.mark.soak
+def test_ten_tapes_repeat_in_five_processes() -> None:
+    """One digest over five fresh processes, for each of ten seeds."""
+    first, *others = (list(digests(range(100, 110))) for _ in range(5))
+    assert len(set(first)) == 10
+    assert all(other == first for other in others)
