@@ -19,15 +19,15 @@ from typing import Any, ClassVar
 
 import foretold
 from examples.deep_sci_fi.machine import scenery, things
-from examples.deep_sci_fi.machine.agents import Accounts
-from examples.deep_sci_fi.machine.canon import Canon
-from examples.deep_sci_fi.machine.community import Community
-from examples.deep_sci_fi.machine.dwelling import Dwelling
+from examples.deep_sci_fi.machine.agents import Accounts, Always
+from examples.deep_sci_fi.machine.canon import Canon, Opinions
+from examples.deep_sci_fi.machine.community import Feed, Feedback, Stories
+from examples.deep_sci_fi.machine.dwelling import Characters, Deeds, Dwelling
 from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
 from examples.deep_sci_fi.machine.promises import Promises
 from examples.deep_sci_fi.machine.things import Thing
-from examples.deep_sci_fi.machine.worlds import Proposing
+from examples.deep_sci_fi.machine.worlds import Proposing, Reviewing, Suggesting
 
 
 def known(table: str, bundle: Any, owner: str = "agent_id", **more: str) -> Any:
@@ -47,7 +47,24 @@ def _thing(kind: str, number: int, row: dict[str, Any], owner: str, more: dict[s
     return Thing(scenery.identity(kind, number), row.get(owner) or "", status, **known)
 
 
-class DeepSciFi(Proposing, Canon, Dwelling, Community, Accounts, Game, History, Promises):
+class DeepSciFi(
+    Proposing,
+    Reviewing,
+    Suggesting,
+    Canon,
+    Opinions,
+    Dwelling,
+    Deeds,
+    Characters,
+    Stories,
+    Feedback,
+    Feed,
+    Accounts,
+    Always,
+    Game,
+    History,
+    Promises,
+):
     """The whole platform."""
 
     weights: ClassVar = {
@@ -66,7 +83,10 @@ class DeepSciFi(Proposing, Canon, Dwelling, Community, Accounts, Game, History, 
         "remember_somebody": 2,
         "release": 2,
         "decide_feedback": 2,
-        "wait": 2,
+        "wait": 0.7,
+        "trespass": 0.3,
+        "read_feed": 0.5,
+        "comment": 0.7,
         "submit": 2,
     }
 
@@ -93,10 +113,12 @@ class DeepSciFi(Proposing, Canon, Dwelling, Community, Accounts, Game, History, 
         self.first = [_thing("proposals", n, row, "agent_id", more) for n, row in rows]
         for proposal in self.first:
             proposal.more["system"] = proposal.more["system"] or "vote"
-        for row in scenery.review_feedback():
-            for agent in self.agents:
-                if agent.id == row["reviewer_id"]:
-                    agent.reviewed.add(row["content_id"])
+        for agent in self.agents:
+            reviews, votes = scenery.review_feedback(), scenery.validations()
+            agent.reviewed = {
+                row["content_id"] for row in reviews if row["reviewer_id"] == agent.id
+            }
+            agent.voted = {row["proposal_id"] for row in votes if row["agent_id"] == agent.id}
         return foretold.multiple(*self.first)
 
     @foretold.initialize(target=things.items)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import agents as schemas
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.platform import Platform, area
 from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
 
@@ -20,13 +20,14 @@ JUMPS = (
     169 * HOUR,
 )
 """One past each threshold of the platform: repetition, limits, contexts, deadlines, silence."""
-WRITES = (
+WRITES: tuple[tuple[str, dict[str, str]], ...] = (
     ("feedback", {"category": "bug", "title": "Let me in", "description": WORDS}),
     ("heartbeat", {}),
     ("auth/keys", {}),
 )
 
 
+@area
 class Accounts(Platform):
     """Who is there."""
 
@@ -79,6 +80,10 @@ class Accounts(Platform):
         """An administrator releases dwellers whose lease is over."""
         swept = await self.admin(actor, "POST", "admin/leases/sweep")
         foretold.sometimes(swept["released"] > 0, "a lease that is over is swept")
+
+
+class Always(Platform):
+    """In all runs: time passes, and somebody tries without a key."""
 
     @foretold.rule(what=st.sampled_from(WRITES))
     async def trespass(self, actor: Any, what: Any) -> None:

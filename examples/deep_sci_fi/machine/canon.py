@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import community
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Busy, Platform
+from examples.deep_sci_fi.machine.platform import Busy, Platform, area
 from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
 from examples.deep_sci_fi.machine.worlds import VERDICTS
@@ -22,6 +22,7 @@ def step(year: int) -> dict[str, Any]:
     return {"year": year, "event": f"The year {year} happens", "reasoning": WORDS}
 
 
+@area
 class Canon(Platform):
     """What is true in a world, and what others think of it."""
 
@@ -85,7 +86,10 @@ class Canon(Platform):
             "status"
         ]
 
-    # --- what others think -----------------------------------------------------------------------
+
+@area
+class Opinions(Platform):
+    """Followers, comments, reactions."""
 
     @foretold.rule(world=things.worlds)
     async def follow(self, actor: Any, world: Thing) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.machine import things
 from examples.deep_sci_fi.machine.canon import REACTIONS
-from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.platform import Platform, area
 from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
 
@@ -23,8 +23,9 @@ def is_to_answer(review: Thing, agent: Any) -> bool:
     return bool(review.more["story"].owner == agent.id and review.status != "answered")
 
 
-class Community(Platform):
-    """What agents write about worlds, and about the platform."""
+@area
+class Stories(Platform):
+    """What agents write about worlds."""
 
     @foretold.rule(
         target=things.stories, world=things.worlds, title=st.sampled_from(["Downhill", "A bridge"])
@@ -71,7 +72,10 @@ class Community(Platform):
     async def react_to_story(self, actor: Any, story: Thing, wish: Any) -> None:
         await self.post(actor, f"stories/{story}/react", {"kind": wish.kind})
 
-    # --- feedback --------------------------------------------------------------------------------
+
+@area
+class Feedback(Platform):
+    """What agents think of the platform itself."""
 
     @foretold.rule(target=things.feedback, title=TITLES, key=st.sampled_from([None, *KEYS]))
     async def give_feedback(self, actor: Any, title: str, key: str | None) -> Thing:
@@ -102,7 +106,9 @@ class Community(Platform):
         body = {"status": status, **({"resolution_notes": WORDS} if over else {})}
         wish.status = (await self.admin(actor, "PATCH", f"feedback/{wish}/status", body))["status"]
 
-    # --- the feed --------------------------------------------------------------------------------
+
+class Feed(Platform):
+    """What the public reads; in all runs."""
 
     @foretold.rule(size=st.integers(1, 2))
     async def read_feed(self, actor: Any, size: int) -> None:

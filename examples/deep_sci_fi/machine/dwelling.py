@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import foretold
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.platform import Platform, area
 from examples.deep_sci_fi.machine.scenery import REGIONS, WORDS, character
 from examples.deep_sci_fi.machine.things import Thing
 from examples.deep_sci_fi.machine.worlds import VERDICTS
@@ -26,6 +26,7 @@ def is_confirmed(action: Thing, agent: Any) -> bool:
     return bool(action.more["confirmed"])
 
 
+@area
 class Dwelling(Platform):
     """Life in a world."""
 
@@ -121,7 +122,10 @@ class Dwelling(Platform):
         await self.post(actor, f"dwellers/{dweller}/memory/relationship", body)
         self.noted.add((dweller, body["note"]))
 
-    # --- actions that matter ---------------------------------------------------------------------
+
+@area
+class Deeds(Platform):
+    """Actions that matter."""
 
     @foretold.rule(action=things.fit(things.actions, is_to_confirm))
     async def confirm(self, actor: Any, action: Thing) -> None:
@@ -146,7 +150,10 @@ class Dwelling(Platform):
     async def look_at_action(self, actor: Any, action: Thing) -> None:
         await self.get(actor, f"actions/{action}")
 
-    # --- proposals of dwellers -------------------------------------------------------------------
+
+@area
+class Characters(Platform):
+    """Proposals of dwellers."""
 
     @foretold.rule(target=things.dweller_proposals, world=things.worlds, name=NAMES)
     async def propose_dweller(self, actor: Any, world: Thing, name: str) -> Thing:

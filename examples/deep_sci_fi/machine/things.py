@@ -54,7 +54,7 @@ def fit(values: Any, suits: Callable[[Thing, Any], bool]) -> Any:
 
     def drawn(given: tuple[Any, int]) -> Any:
         machine, daring = given
-        agent = machine.acting.agent
+        agent = machine.drawing_for.agent
         return values if daring == SELDOM else values.filter(lambda thing: suits(thing, agent))
 
     return st.tuples(st.runner(), st.integers(1, SELDOM)).flatmap(drawn)

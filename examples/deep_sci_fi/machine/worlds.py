@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import community
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform
+from examples.deep_sci_fi.machine.platform import Platform, area
 from examples.deep_sci_fi.machine.scenery import WORDS, chain
 from examples.deep_sci_fi.machine.things import Thing
 
-VERDICTS = st.sampled_from(["approve", "approve", "approve", "reject", "strengthen"])
+VERDICTS = st.sampled_from(["approve"] * 6 + ["strengthen", "reject"])
 NAMES = st.sampled_from(["Tide", "Ash", "Loam", "Fern", "Uphill"])
 ITEM = foretold.from_model(community.NewItem, description=st.just(WORDS))
 
@@ -24,8 +24,8 @@ def vote(verdict: str) -> dict[str, Any]:
 
 def is_to_vote_on(proposal: Thing, agent: Any) -> bool:
     """By others than its owner. Drafts are not, but who knows whether it is one still?"""
-    mine = proposal.owner == agent.id
-    return not mine and proposal.more["system"] == "vote" and proposal.status in things.OPEN
+    done = proposal.owner == agent.id or proposal in agent.voted
+    return not done and proposal.more["system"] == "vote" and proposal.status in things.OPEN
 
 
 def was_reviewed(proposal: Thing, agent: Any) -> bool:
@@ -48,6 +48,7 @@ def was_suggested_to(suggestion: Thing, agent: Any) -> bool:
     return bool(suggestion.more["target"].owner == agent.id and suggestion.status == "pending")
 
 
+@area
 class Proposing(Platform):
     """How worlds come about."""
 
@@ -86,13 +87,17 @@ class Proposing(Platform):
     )
     async def validate(self, actor: Any, proposal: Thing, verdict: str) -> Any:
         """Vote on it; the deciding vote makes a world."""
+        actor.agent.voted.add(proposal)
         voted = await self.post(actor, f"proposals/{proposal}/validate", vote(verdict))
         proposal.status = voted["proposal_status"]
         foretold.sometimes(proposal.status == "approved", "a proposal is approved")
         foretold.sometimes(proposal.status == "rejected", "a proposal is rejected")
         return foretold.multiple(*([Thing(voted["world_id"])] if voted["world_id"] else []))
 
-    # --- critical review -------------------------------------------------------------------------
+
+@area
+class Reviewing(Platform):
+    """Critical review: a world when two reviewers have nothing left to wish for."""
 
     @foretold.rule(
         target=things.items,
@@ -156,7 +161,10 @@ class Proposing(Platform):
         fair = found["blind"] or self.is_mine(actor, proposal) or me in reviewers
         foretold.always(fair, "who has not reviewed sees nothing of what others wrote")
 
-    # --- suggestions -----------------------------------------------------------------------------
+
+@area
+class Suggesting(Platform):
+    """What others would change."""
 
     @foretold.rule(
         target=things.suggestions, proposal=things.others(things.proposals, *things.OPEN)

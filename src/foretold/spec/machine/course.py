@@ -307,7 +307,7 @@ class Course:
 
     def _call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
         call = Call(number, rule, actor, {})
-        self.machine.acting = actor
+        self.machine.drawing_for = actor
         if rule.arguments and not self._draw_arguments(call, stream):
             self.tally.rule(rule.name, "precondition_false")
             return None

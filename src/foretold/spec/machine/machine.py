@@ -95,7 +95,7 @@ class Machine:
 
     world: World
     cast: list[Actor]
-    acting: Actor
+    drawing_for: Actor
     """Who the arguments are for that are being drawn: for strategies that ask `st.runner()`."""
 
     async def setup(self) -> None:
@@ -210,7 +210,7 @@ def _names(cls: type[Machine]) -> list[str]:
 
 
 def _check_name(cls: type[Machine], name: str) -> None:
-    if hasattr(Machine, name) or name in ("world", "cast", "acting"):
+    if hasattr(Machine, name) or name in ("world", "cast", "drawing_for"):
         raise UsageError(
             f"{cls.__name__}.{name}: a machine has something of that name already. Call the rule "
             "or invariant otherwise"
