@@ -108,47 +108,52 @@ class DeepSciFi(
     @foretold.initialize(targets=(things.proposals,))
     def there_are_proposals(self) -> Any:
         """With who has reviewed them."""
-        rows = list(enumerate(scenery.proposals(), 1))
-        more = {"system": "review_system"}
-        self.first = [_thing("proposals", n, row, "agent_id", more) for n, row in rows]
-        for proposal in self.first:
-            proposal.more["system"] = proposal.more["system"] or "vote"
         for agent in self.agents:
             reviews, votes = scenery.review_feedback(), scenery.validations()
             agent.reviewed = {
                 row["content_id"] for row in reviews if row["reviewer_id"] == agent.id
             }
             agent.voted = {row["proposal_id"] for row in votes if row["agent_id"] == agent.id}
-        return foretold.multiple(*self.first)
+        return foretold.multiple(*self._proposals())
 
     @foretold.initialize(target=things.items)
     def there_are_items(self) -> Any:
-        """Of the reviewed proposal."""
-        reviews = list(scenery.review_feedback())
+        """Of the reviewed proposals; each review has one."""
+        contents = {proposal: proposal for proposal in self._proposals()}
         return foretold.multiple(
             *(
                 Thing(
                     scenery.identity("feedback_items", number),
-                    scenery.agent(1),
+                    contents[review["content_id"]].owner,
                     "addressed",
                     raiser=review["reviewer_id"],
-                    content=Thing(review["content_id"], scenery.agent(1), "validating"),
+                    content=contents[review["content_id"]],
                 )
-                for number, review in enumerate(reviews, 1)
+                for number, review in enumerate(scenery.review_feedback(), 1)
             )
         )
 
     @foretold.initialize(target=things.suggestions)
     def there_are_suggestions(self) -> Any:
         """For two proposals."""
-        found = []
-        for number, row in enumerate(scenery.revision_suggestions(), 1):
-            owner = next(
-                p["agent_id"]
-                for n, p in enumerate(scenery.proposals(), 1)
-                if scenery.identity("proposals", n) == row["target_id"]
+        targets = {proposal: proposal for proposal in self._proposals()}
+        return foretold.multiple(
+            *(
+                Thing(
+                    scenery.identity("revision_suggestions", number),
+                    row["suggested_by"],
+                    "pending",
+                    target=targets[row["target_id"]],
+                    upvotes=len(row["upvoters"]),
+                )
+                for number, row in enumerate(scenery.revision_suggestions(), 1)
             )
-            target = Thing(row["target_id"], owner, "validating")
-            key = scenery.identity("revision_suggestions", number)
-            found.append(Thing(key, row["suggested_by"], "pending", target=target))
-        return foretold.multiple(*found)
+        )
+
+    def _proposals(self) -> list[Thing]:
+        rows = enumerate(scenery.proposals(), 1)
+        more = {"system": "review_system"}
+        found = [_thing("proposals", n, row, "agent_id", more) for n, row in rows]
+        for proposal in found:
+            proposal.more["system"] = proposal.more["system"] or "vote"
+        return found

@@ -93,7 +93,7 @@ class Feedback(Platform):
         await self.look(actor, f"feedback/{given['id']}")
         return self.made("feedback", given)
 
-    @foretold.rule(wish=things.feedback)
+    @foretold.rule(wish=things.others(things.feedback, "new", "acknowledged", "in_progress"))
     async def upvote(self, actor: Any, wish: Thing) -> None:
         found = await self.post(actor, f"feedback/{wish}/upvote")
         foretold.always(actor.agent.id in found["upvoters"], "an upvoter is listed")

@@ -112,13 +112,17 @@ def _proposal(by: int, name: str, status: str, **more: Any) -> Row:
 
 
 def proposals() -> Iterable[Row]:
-    """1 is a world; 2 lacks one vote; 3 is reviewed, revised, and lacks the reviewers' consent; 4
-    lacks one vote and a revision; 5 is a draft."""
+    """1 is a world; 2, 6 and 7 lack one vote; 3 and 8 are reviewed, revised, and lack reviewers'
+    consent; 4 lacks one vote and a revision; 5 and 9 are drafts."""
     yield _proposal(1, "Uphill", "approved")
     yield _proposal(1, "Glass", "validating")
     yield _proposal(1, "Salt", "validating", review_system="review", revision_count=1)
     yield _proposal(2, "Dusk", "validating")
     yield _proposal(3, "Moss", "draft")
+    yield _proposal(4, "Reef", "validating")
+    yield _proposal(5, "Kelp", "validating")
+    yield _proposal(5, "Clay", "validating", review_system="review", revision_count=1)
+    yield _proposal(2, "Peat", "draft")
 
 
 def worlds() -> Iterable[Row]:
@@ -145,6 +149,8 @@ def validations() -> Iterable[Row]:
         (2, 2, "approve"),
         (4, 4, "strengthen"),
         (4, 1, "approve"),
+        (6, 5, "approve"),
+        (7, 4, "approve"),
     ):
         yield {
             "proposal_id": identity("proposals", proposal),
@@ -226,12 +232,12 @@ def tenancies() -> Iterable[Row]:
         yield {"dweller_id": identity("dwellers", number), "agent_id": agent(inhabitant)}
 
 
-DEEDS = ((2, 1, 2), (3, 2, None))
+DEEDS = ((2, 1, 2), (3, 2, None), (5, 3, 1))
 """Which dweller has done something, who was it then, and who has confirmed that it matters."""
 
 
 def dweller_actions() -> Iterable[Row]:
-    """One could become an event; one has to be confirmed first."""
+    """Two could become events; one has to be confirmed first."""
     for dweller, actor, confirmed in DEEDS:
         yield {
             "dweller_id": identity("dwellers", dweller),
@@ -281,8 +287,8 @@ def story_reviews() -> Iterable[Row]:
 
 
 def feedback() -> Iterable[Row]:
-    """Two wishes, one with an upvote."""
-    for by, upvoters in ((1, []), (2, [agent(3)])):
+    """Three wishes, one with an upvote."""
+    for by, upvoters in ((1, []), (2, [agent(3)]), (4, [])):
         yield {
             "agent_id": agent(by),
             "category": "bug",
@@ -311,15 +317,15 @@ def revision_suggestions() -> Iterable[Row]:
 
 
 def review_feedback() -> Iterable[Row]:
-    """Two reviewers of one proposal."""
-    for by in (2, 3):
-        about = {"content_type": "proposal", "content_id": identity("proposals", 3)}
+    """Two reviewers each of two proposals."""
+    for proposal, by in ((3, 2), (3, 3), (8, 1), (8, 2)):
+        about = {"content_type": "proposal", "content_id": identity("proposals", proposal)}
         yield {**about, "reviewer_id": agent(by)}
 
 
 def feedback_items() -> Iterable[Row]:
     """Each has one wish, which was addressed."""
-    for review in (1, 2):
+    for review in (1, 2, 3, 4):
         what = {"category": "science", "severity": "minor", "description": WORDS}
         about = {"review_id": identity("review_feedback", review), "of_revision": 0}
         yield {**about, **what, "status": "addressed"}

@@ -23,9 +23,9 @@ def vote(verdict: str) -> dict[str, Any]:
 
 
 def is_to_vote_on(proposal: Thing, agent: Any) -> bool:
-    """By others than its owner. Drafts are not, but who knows whether it is one still?"""
+    """By others than its owner, once."""
     done = proposal.owner == agent.id or proposal in agent.voted
-    return not done and proposal.more["system"] == "vote" and proposal.status in things.OPEN
+    return not done and proposal.more["system"] == "vote" and proposal.status == "validating"
 
 
 def was_reviewed(proposal: Thing, agent: Any) -> bool:
@@ -38,9 +38,10 @@ def was_raised(item: Thing, agent: Any) -> bool:
     return bool(item.more["raiser"] == agent.id)
 
 
-def is_pending(suggestion: Thing, agent: Any) -> bool:
-    """Somebody may accept it."""
-    return suggestion.status == "pending"
+def may_accept(suggestion: Thing, agent: Any) -> bool:
+    """The owner of the target, or anybody if three others want it."""
+    known = suggestion.more["target"].owner == agent.id or suggestion.more["upvotes"] >= 3
+    return bool(known and suggestion.status == "pending")
 
 
 def was_suggested_to(suggestion: Thing, agent: Any) -> bool:
@@ -173,9 +174,9 @@ class Suggesting(Platform):
         text = f"{WORDS} Suggestion {self.number()}."
         body = {"field": "premise", "suggested_value": text, "rationale": WORDS}
         made = await self.post(actor, f"suggestions/on/proposal/{proposal}", body)
-        return self.made("revision_suggestions", made, "suggested_by", target=proposal)
+        return self.made("revision_suggestions", made, "suggested_by", target=proposal, upvotes=0)
 
-    @foretold.rule(suggestion=things.fit(things.suggestions, is_pending))
+    @foretold.rule(suggestion=things.fit(things.suggestions, may_accept))
     async def accept(self, actor: Any, suggestion: Thing) -> None:
         """By the owner; or by anybody, when the owner's time is over and three want it."""
         target: Thing = suggestion.more["target"]
@@ -195,3 +196,4 @@ class Suggesting(Platform):
     @foretold.rule(suggestion=things.others(things.suggestions, "pending"))
     async def upvote_suggestion(self, actor: Any, suggestion: Thing) -> None:
         await self.post(actor, f"suggestions/{suggestion}/upvote")
+        suggestion.more["upvotes"] += 1

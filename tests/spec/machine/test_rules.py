@@ -422,3 +422,45 @@ def test_weights_say_how_often() -> None:
     assert counted["never"] == 0
     assert counted["often"] > 2 * counted["seldom"] > 0
     assert any(each and set(each) == {"seldom"} for each in runs), "swarm leaves rules out"
+
+
+def test_a_filtered_bundle_looks_at_all_its_values() -> None:
+    """One of thirty fits: it is found each time, where three tries would mostly miss it; where none
+    fits there is no call."""
+    log: list[int] = []
+
+    class Rare(foretold.Machine):
+        steps = 10
+        made: Any = foretold.Bundle("made")
+
+        @foretold.initialize(target=made)
+        def numbers(self) -> Any:
+            return foretold.multiple(*range(30))
+
+        @foretold.rule(one=made.filter(lambda n: n > 5).filter(lambda n: n < 7))
+        def take(self, one: int) -> None:
+            log.append(one)
+
+        @foretold.rule(none=made.filter(lambda n: n > 99))
+        def never(self, none: int) -> None:
+            raise AssertionError("nothing fits")
+
+    found = [one for each in seen_in_runs(Rare, log) for one in each]
+    assert len(found) > 40
+    assert set(found) == {6}
+
+
+def test_strategies_may_ask_who_acts() -> None:
+    """`st.runner()` is the machine, and its `drawing_for` whoever the arguments are for."""
+    log: list[Any] = []
+
+    class Own(foretold.Machine):
+        actors = 3
+
+        @foretold.rule(whose=st.runner().map(lambda machine: machine.drawing_for.name))
+        async def act(self, actor: foretold.Actor, whose: str) -> None:
+            log.append((actor.name, whose))
+
+    seen = [pair for each in seen_in_runs(Own, log) for pair in each]
+    assert len({who for who, _ in seen}) == 3
+    assert all(who == whose for who, whose in seen)

@@ -12,6 +12,7 @@ other number is thrown together with the birthplace of each value, and the large
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from hypothesis.strategies import SearchStrategy
@@ -69,13 +70,47 @@ class Bundle(SearchStrategy[T]):
         drawer = data.provider.drawer
         number = drawer.source.choose(PICKS, drawer.label or self.name)
         # A filter that has refused some gets the next one.
-        kept: Kept = ranked(values, number)[sum(data._retries.values()) % len(values)]
+        order = self._order(values, number, data)
+        kept = order[sum(data._retries.values()) % len(order)]
         shelves.drawn.append(kept)
         return kept
+
+    def _order(self, values: list[Kept], number: int, data: Any) -> list[Kept]:
+        return ranked(values, number)
+
+    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[T]:
+        """Those that fit."""
+        return Sifted(self.name, condition)
+
+
+class Sifted(Bundle[T]):
+    """Those values of a bundle that fit. All are looked at, so a call is given up if none fits:
+    Hypothesis would give up after three."""
+
+    def __init__(self, name: str, fits: Callable[[T], Any]) -> None:
+        super().__init__(name)
+        self.fits = fits
+
+    def __repr__(self) -> str:
+        return f"Bundle({self.name!r}).filter({getattr(self.fits, '__name__', self.fits)})"
+
+    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[T]:
+        """Values that fit both."""
+        return Sifted(self.name, lambda value: self.fits(value) and condition(value))
+
+    def _order(self, values: list[Kept], number: int, data: Any) -> list[Kept]:
+        fitting = [kept for kept in ranked(values, number) if self.fits(kept.value)]
+        if not fitting:
+            data.mark_invalid(f"nothing in the bundle {self.name} fits")
+        return fitting
 
 
 class Consumer(Bundle[T]):
     """Draws from a bundle and takes the value out of it."""
+
+    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[T]:
+        """As Hypothesis does it: what does not fit is put back."""
+        return SearchStrategy.filter(self, condition)
 
     def __repr__(self) -> str:
         return f"consumes(Bundle({self.name!r}))"
