@@ -20,6 +20,8 @@ JUMPS = (
     169 * HOUR,
 )
 """One past each threshold of the platform: repetition, limits, contexts, deadlines, silence."""
+WAITED_S_MAX = 14 * 24 * HOUR
+"""In a run: a world lasts a month at most."""
 WRITES: tuple[tuple[str, dict[str, str]], ...] = (
     ("feedback", {"category": "bug", "title": "Let me in", "description": WORDS}),
     ("heartbeat", {}),
@@ -93,7 +95,9 @@ class Always(Platform):
         code = answer.status_code
         foretold.always(code == 401, "who has no key changes nothing", path=path, code=code)
 
+    @foretold.precondition(lambda self: self.waited_s < WAITED_S_MAX)
     @foretold.rule(seconds=st.sampled_from(JUMPS))
     async def wait(self, seconds: int) -> None:
         """Time passes, also for those who are in the middle of something."""
+        self.waited_s += seconds
         await self.world.clock.advance(seconds)

@@ -16,6 +16,11 @@ NAMES = st.sampled_from(["Gus", "Hal", "Ida"])
 IMPORTANCE = st.sampled_from([0.9, 0.5, 0.8, 0.79])
 
 
+def is_free(dweller: Thing, agent: Any) -> bool:
+    """Nobody inhabits it."""
+    return not dweller.owner
+
+
 def is_to_confirm(action: Thing, agent: Any) -> bool:
     """By anybody but who has done it."""
     return bool(action.owner != agent.id and action.more["importance"] >= 0.8)
@@ -42,7 +47,7 @@ class Dwelling(Platform):
         await self.look(actor, f"dwellers/{made['id']}")
         return self.made("dwellers", made, "")
 
-    @foretold.rule(dweller=things.dwellers)
+    @foretold.rule(dweller=st.one_of(things.fit(things.dwellers, is_free), things.dwellers))
     async def claim(self, actor: Any, dweller: Thing) -> None:
         """For 24 hours; what was free when it was asked for cannot be refused."""
         asked = self.now()
@@ -64,6 +69,7 @@ class Dwelling(Platform):
     @foretold.rule(dweller=things.mine(things.dwellers))
     async def release(self, actor: Any, dweller: Thing) -> None:
         await self.post(actor, f"dwellers/{dweller}/release")
+        dweller.owner = ""
 
     @foretold.rule(dweller=things.mine(things.dwellers))
     async def look_around(self, actor: Any, dweller: Thing) -> None:
