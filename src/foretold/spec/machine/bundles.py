@@ -71,14 +71,14 @@ class Bundle(SearchStrategy[T]):
         number = drawer.source.choose(PICKS, drawer.label or self.name)
         # A filter that has refused some gets the next one.
         order = self._order(values, number, data)
-        kept = order[sum(data._retries.values()) % len(order)]
+        kept: Kept = order[sum(data._retries.values()) % len(order)]
         shelves.drawn.append(kept)
         return kept
 
     def _order(self, values: list[Kept], number: int, data: Any) -> list[Kept]:
         return ranked(values, number)
 
-    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[T]:
+    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[Any]:
         """Those that fit."""
         return Sifted(self.name, condition)
 
@@ -94,7 +94,7 @@ class Sifted(Bundle[T]):
     def __repr__(self) -> str:
         return f"Bundle({self.name!r}).filter({getattr(self.fits, '__name__', self.fits)})"
 
-    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[T]:
+    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[Any]:
         """Values that fit both."""
         return Sifted(self.name, lambda value: self.fits(value) and condition(value))
 
@@ -108,7 +108,7 @@ class Sifted(Bundle[T]):
 class Consumer(Bundle[T]):
     """Draws from a bundle and takes the value out of it."""
 
-    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[T]:
+    def filter(self, condition: Callable[[T], Any]) -> SearchStrategy[Any]:
         """As Hypothesis does it: what does not fit is put back."""
         return SearchStrategy.filter(self, condition)
 
