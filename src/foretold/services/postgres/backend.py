@@ -144,7 +144,7 @@ class Backend:
             ready = self._poll.poll(SILENCE_MS)
             if not ready:
                 silent_ms += SILENCE_MS
-                if is_blocked is not None and is_blocked():
+                if is_blocked is not None and is_blocked() and self._is_still() and is_blocked():
                     return BLOCKED, found
                 if silent_ms >= SILENCE_MS_MAX:
                     raise BackendLost(
@@ -206,6 +206,20 @@ class Backend:
                 return bool(data)
         return False
 
+    def _is_still(self) -> bool:
+        """Whether it has come to rest, with nothing to read from it. It may have been asked before
+        it had said that it waits, or before it saw a signal: the machine is busy with others."""
+        page = self.cluster.page
+        while page is not None and not page.is_waiting(self.pid):
+            if self._has_data():
+                return False
+            real.sleep(0)
+        return not self._has_data()
+
+    def _has_data(self) -> bool:
+        mine = self._socket.fileno()
+        return any(fd == mine and ready & ~select.POLLOUT for fd, ready in self._poll.poll(0))
+
     def _is_asleep(self) -> bool:
         page = self.cluster.page
         return page is not None and self.pid in page.read_notices()
@@ -251,15 +265,20 @@ class Backend:
     def go_on(self) -> None:
         if self.stopped:
             self.stopped = False
-            self._signal(signal.SIGCONT)
+            self._wake(signal.SIGCONT)
 
     def cancel(self) -> None:
         """Cancel the statement, as a request to cancel would."""
-        self._signal(signal.SIGINT)
+        self._wake(signal.SIGINT)
 
     def terminate(self) -> None:
         """End the session, as an administrator would."""
         self._signal(signal.SIGTERM)
+
+    def _wake(self, number: int) -> None:
+        if self.cluster.page is not None:
+            self.cluster.page.stir(self.pid)
+        self._signal(number)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
