@@ -469,6 +469,7 @@ def test_there_is_one_pass_per_idea() -> None:
         "one_of_many",
         "drop_two_calls",
         "move_faults",
+        "first_actors_first",
         "cut_blocks",
         "lower_choices",
         "lower_equal",

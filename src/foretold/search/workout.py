@@ -61,9 +61,11 @@ class Workshop:
             started_s, original = real.monotonic(), found.tape
             self._make_smaller(found, tape)
             spent_s = real.monotonic() - started_s
-            if self.shrinks and shorter.is_worth_it(found.tape, spent_s / (found.shrink_runs or 1)):
-                self._try_others(found, original)
             if not found.doubt:
+                if self.shrinks and shorter.is_worth_it(
+                    found.tape, spent_s / (found.shrink_runs or 1)
+                ):
+                    self._try_others(found, original)
                 self._try_stock(found)
         self._tell(found)
         self.save(found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import foretold
 from foretold.tape import Choice, Tape
-from foretold.tape.shrink.calls import drop_two_calls, move_faults, slots_of
+from foretold.tape.shrink.calls import drop_two_calls, first_actors_first, move_faults, slots_of
 from tests.spec.machine import programs
 
 CLASSICS: dict[str, tuple[type[foretold.Machine], Any, int]] = {
@@ -91,6 +91,22 @@ def test_a_fault_moves_to_the_call_that_matters() -> None:
     smaller = move_faults(tape, still_fails)
     assert slots_of(smaller) == [4]
     assert [choice.value for choice in smaller.choices["fault/call/4"]] == [1, 3, 2]
+
+
+def test_the_first_to_act_is_the_first_actor() -> None:
+    """Which of three equal actors it was does not matter, that there are two does."""
+    third, first = ([Choice(1, 2, "call"), Choice(number, 3, "actor")] for number in (2, 0))
+    tape = Tape.calm().derived(choices={"machine/3": third, "machine/5": first})
+
+    def actors(candidate: Tape) -> list[int]:
+        slots = [candidate.choices.get(name, ()) for name in ("machine/3", "machine/5")]
+        return [entries[1].value if len(entries) > 1 else 0 for entries in slots]
+
+    def still_fails(candidate: Tape) -> bool:
+        return len(set(actors(candidate))) == 2
+
+    assert actors(tape) == [2, 0]
+    assert actors(first_actors_first(tape, still_fails)) == [0, 1]
 
 
 def test_references_survive_when_calls_go() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from foretold.tape.shrink.calls import drop_two_calls, move_faults
+from foretold.tape.shrink.calls import drop_two_calls, first_actors_first, move_faults
 from foretold.tape.shrink.calm import calm_choices
 from foretold.tape.shrink.choices import lower_choices
 from foretold.tape.shrink.configuration import narrow_settings
@@ -46,6 +46,7 @@ PASSES: tuple[Pass, ...] = (
     one_of_many,
     drop_two_calls,
     move_faults,
+    first_actors_first,
     cut_blocks,
     lower_choices,
     lower_equal,

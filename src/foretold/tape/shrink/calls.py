@@ -2,7 +2,7 @@
 
 A call is a stream, `machine/7`, and what strikes together with it another one, `fault/call/7`. To
 leave out single calls is what other passes do. Here two go at once (there and back again), or a
-call goes and its fault moves to a neighbour.
+call goes and its fault moves to a neighbour; and actors are put in the order in which they act.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from foretold.tape.shrink.edit import with_values
+from foretold.tape.shrink.edit import Spot, value_at, with_values
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Tape
 
 PAIRS_MAX = 80
 DELAYS_TRIED = 10
 _SLOT = re.compile(r"machine/(\d+)")
-_DELAY = "after the call"
+_DELAY, _ACTOR = "after the call", "actor"
+ACTOR_PLACES = 2
+"""Who acts stands at the beginning of a slot; an argument may have the same name."""
 
 StillFails = Callable[[Tape], bool]
 
@@ -53,6 +55,21 @@ def move_faults(tape: Tape, still_fails: StillFails) -> Tape:
             continue
         moved = (each for each in _moved(tape, slot, entries) if still_fails(each))
         tape = next(moved, tape)
+    return tape
+
+
+def first_actors_first(tape: Tape, still_fails: StillFails) -> Tape:
+    """Who acts first is the first actor, whoever comes next the second: names matter seldom."""
+    numbers: dict[int, int] = {}
+    values: dict[Spot, int] = {}
+    for slot in slots_of(tape):
+        name = f"machine/{slot}"
+        for place, choice in enumerate(tape.choices[name][:ACTOR_PLACES]):
+            if choice.label == _ACTOR:
+                values[name, place] = numbers.setdefault(choice.value, len(numbers))
+    changed = {spot: n for spot, n in values.items() if value_at(tape, spot) != n}
+    if changed and still_fails(renamed := with_values(tape, changed)):
+        return renamed
     return tape
 
 
