@@ -119,7 +119,7 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
 class Registration(BaseModel):
-    email: str = Field(pattern=r"^[a-z]{1,20}@[a-z]{1,20}\.org$")
+    email: str = Field(pattern=r"^[a-z]{1,20}@[a-z]{1,20}\.org$", examples=["ada@shop.org"])
 
 
 class Account(BaseModel):
