@@ -82,7 +82,7 @@ def test_every_bug_shrinks(bug: str, seed: int, monkeypatch: pytest.MonkeyPatch)
 def silent(runs: int, seed: int) -> foretold.Outcome:
     """A shop without bugs holds, whatever happens to it."""
     outcome = foretold.explore(Shop, runs=runs, seed=seed, confirm=False)
-    assert outcome.failure is None, outcome.failure and outcome.failure.story
+    assert outcome.failure is None, outcome.failure.story
     return outcome
 
 
