@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,15 @@ def test_each_bug_is_found(bug: str) -> None:
     """Eight bugs, one machine: each within 300 runs, and told first as a program of its rules."""
     failure = found(bug, 0, shrink=False)
     assert re.match(r"The program, \d+ calls? of Shop's rules:\n  ", failure.story)
+
+
+def test_a_disconnect_alone_loses_the_mail() -> None:
+    """The bug is what it is called: it needs no other fault than a client that goes."""
+    gone = foretold.faults.web.only("client_gone")
+    settings: Any = {"shrink": False, "confirm": False, "mutant": "lost_mail", "faults": gone}
+    failure = foretold.explore(Shop, runs=RUNS_MAX, seed=0, **settings).failure
+    assert failure is not None
+    assert re.search(SAID["lost_mail"], str(failure.exception))
 
 
 def shrinks(bug: str, seed: int, patch: pytest.MonkeyPatch) -> None:
