@@ -378,5 +378,11 @@ async def tell_writer() -> None:
 
 
 async def write_mail(order: int) -> None:
-    async with app.state.sessions.begin() as session:
-        session.add(Mail(order_id=order, text="Thank you for your order."))
+    """With `lost_mail`: part of the request. It does not mind a database on a bad day."""
+    while True:
+        with suppress(*BUSY):
+            async with app.state.sessions.begin() as session:
+                write = insert(Mail).values(order_id=order, text="Thank you for your order.")
+                await session.execute(write.on_conflict_do_nothing())
+            return
+        await asyncio.sleep(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,15 @@ def test_each_bug_is_found(bug: str) -> None:
     assert re.match(r"The program, \d+ calls? of Shop's rules:\n  ", failure.story)
 
 
+def test_a_disconnect_alone_loses_the_mail() -> None:
+    """The bug is what it is called: it needs no other fault than a client that goes."""
+    gone = foretold.faults.web.only("client_gone")
+    settings: Any = {"shrink": False, "confirm": False, "mutant": "lost_mail", "faults": gone}
+    failure = foretold.explore(Shop, runs=RUNS_MAX, seed=0, **settings).failure
+    assert failure is not None
+    assert re.search(SAID["lost_mail"], str(failure.exception))
+
+
 def shrinks(bug: str, seed: int, patch: pytest.MonkeyPatch) -> None:
     """What is left is a program of a few calls."""
     patch.setattr(workout, "SHRINK_S_MAX", 3_600.0)  # by its number of runs alone, on any machine
@@ -87,9 +97,9 @@ def silent(runs: int, seed: int) -> foretold.Outcome:
 
 
 def test_silent_where_there_is_no_bug() -> None:
-    """All rules, all faults, nothing planted: nothing is found."""
+    """All faults, nothing planted: nothing is found. So few runs seldom ship an order; that every
+    rule succeeds is asked of the long search below."""
     outcome = silent(40, 500)
-    assert all(rule.tried for rule in outcome.tally.rules.values())
     assert all(each.checks for each in outcome.tally.invariants.values())
 
 
