@@ -158,7 +158,7 @@ class Backend:
                 continue
             if self._unsent:
                 self._push()
-            if not self._receive():
+            if self._receive() is False:
                 return GONE, found
 
     def _take(self, found: list[bytes], is_last: Callable[[bytes], bool]) -> str | None:
@@ -176,11 +176,12 @@ class Backend:
                 return DONE
         return None
 
-    def _receive(self) -> bool:
+    def _receive(self) -> bool | None:
+        """Hear what it has said. None if that is nothing, False if it has hung up."""
         try:
             data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return True  # it takes more, and has nothing to say
+            return None
         except OSError:
             return False
         self._buffer += data
@@ -192,18 +193,11 @@ class Backend:
         one core for both, looking makes way for the server."""
         if self._unsent:
             return False
-        receive, buffer = self._socket.recv, self._buffer
         for _ in range(LOOKS):
-            try:
-                data = receive(RECEIVE_BYTES, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                real.sched_yield()
-            except OSError:
-                return False
-            else:
-                buffer += data
-                self._messages.extend(protocol.split(buffer))
-                return bool(data)
+            heard = self._receive()
+            if heard is not None:
+                return heard
+            real.sched_yield()
         return False
 
     def _is_still(self) -> bool:
