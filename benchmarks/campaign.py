@@ -16,6 +16,8 @@ import os
 import time
 from typing import Any
 
+from figures import row
+
 import foretold
 
 TASKS, TURNS = 6, 30
@@ -74,18 +76,6 @@ def best(rounds: int, runs: int, ways: dict[str, dict[str, Any]]) -> dict[str, t
             rate, cpu_s = measured(runs, **how)
             found[name] = max(found[name][0], rate), min(found[name][1], cpu_s / runs * 1_000)
     return found
-
-
-def row(ours: float, other: float, bar: float | None) -> dict[str, Any]:
-    """One line of the result."""
-    ratio = ours / other
-    return {
-        "ours": round(ours),
-        "stock": round(other),
-        "ratio": round(ratio, 3),
-        "bar": bar,
-        "met": bar is None or ratio >= bar,
-    }
 
 
 def measure_campaign(rounds: int, runs: int = RUNS) -> dict[str, Any]:

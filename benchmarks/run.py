@@ -28,6 +28,7 @@ import httpx
 import sqlalchemy.ext.asyncio
 import uvicorn
 from campaign import measure_campaign
+from figures import row
 
 import foretold
 from foretold.kernel import real
@@ -410,18 +411,6 @@ def measure_clock() -> dict[str, Any]:
     ours, stock = inside / reads * 1e9, outside / reads * 1e9
     figure = {"ours": round(ours), "stock": round(stock), "ratio": round(ours / stock, 2)}
     return {"clock_read_ns": {**figure, "bar": None, "met": True}}
-
-
-def row(ours: float, stock: float, bar: float | None) -> dict[str, Any]:
-    """One line of the result."""
-    ratio = ours / stock
-    return {
-        "ours": round(ours),
-        "stock": round(stock),
-        "ratio": round(ratio, 3),
-        "bar": bar,
-        "met": bar is None or ratio >= bar,
-    }
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ The second line shows whether it would find anything: it plants eight bugs (`bug
 """
 
 import asyncio
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 from hypothesis import strategies as st
@@ -28,11 +29,14 @@ SCHEMA = schema(
 )
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 class Busy(Exception):
     """The shop asks to try again later."""
 
 
-def by(role: str) -> Any:
+def by(role: str) -> Callable[[F], F]:
     """A rule for actors of this role alone."""
     return foretold.precondition(lambda self, actor: actor.role == role)
 
@@ -42,10 +46,12 @@ class Shop(foretold.Machine):
 
     actors = ("buyer", "buyer", "clerk", "clerk")
     steps = 14
-    weights: ClassVar = {"register": 2, "buy": 3, "pay": 3, "pack": 2, "ship": 2, "restock": 0.5}
+    weights: ClassVar = {"register": 2, "buy": 3, "pay": 3, "pack": 3, "ship": 3, "restock": 0.5}
     faults = FAULTS
     tolerates = (httpx.TransportError, Busy)
     orders: Any = foretold.Bundle("orders")
+    paid: Any = foretold.Bundle("paid")
+    packed: Any = foretold.Bundle("packed")
 
     async def setup(self) -> None:
         self.pg = await self.world.postgres(schema=SCHEMA)
@@ -103,6 +109,7 @@ class Shop(foretold.Machine):
         actor.baskets += 1
         headers = {"idempotency-key": f"basket {actor.baskets}"}
         json = {"item_id": item, "quantity": quantity}
+        order: Any = None
         for left in reversed(range(TRIES)):
             try:
                 order = await self.ask(actor, "POST", "/orders", json=json, headers=headers)
@@ -116,7 +123,7 @@ class Shop(foretold.Machine):
             customer=actor.number,
             order=order,
         )
-        return order["id"]
+        return int(order["id"])
 
     @foretold.rule(order=orders)
     async def cancel(self, actor: Any, order: int) -> None:
@@ -129,17 +136,19 @@ class Shop(foretold.Machine):
     # --- what clerks do --------------------------------------------------------------------------
 
     @by("clerk")
-    @foretold.rule(order=orders)
-    async def pay(self, actor: Any, order: int) -> None:
+    @foretold.rule(target=paid, order=orders)
+    async def pay(self, actor: Any, order: int) -> int:
         await self.ask(actor, "POST", f"/orders/{order}/pay")
+        return order
 
     @by("clerk")
-    @foretold.rule(order=orders)
-    async def pack(self, actor: Any, order: int) -> None:
+    @foretold.rule(target=packed, order=paid)
+    async def pack(self, actor: Any, order: int) -> int:
         await self.ask(actor, "POST", f"/orders/{order}/pack")
+        return order
 
     @by("clerk")
-    @foretold.rule(order=orders)
+    @foretold.rule(order=packed)
     async def ship(self, actor: Any, order: int) -> None:
         await self.ask(actor, "POST", f"/orders/{order}/ship")
 

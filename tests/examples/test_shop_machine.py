@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ import foretold
 from examples.shop.bugs import BUGS
 from examples.shop.machine import Shop
 from foretold.search import workout
+from foretold.search.vacuity import hollow_in
 from tests.helpers import SOAK_FACTOR
 
 RUNS_MAX = 300
@@ -38,8 +40,9 @@ def _quiet() -> Iterator[None]:
 
 def found(bug: str, seed: int, *, shrink: bool) -> foretold.Failure:
     """What the machine finds with this bug in the shop: that one and nothing else."""
-    settings = {"shrink": shrink, "confirm": False, "mutant": bug}
-    outcome = foretold.explore(Shop, runs=RUNS_MAX, seed=seed, **settings)  # type: ignore[arg-type]  # of three kinds
+    outcome = foretold.explore(
+        Shop, runs=RUNS_MAX, seed=seed, shrink=shrink, confirm=False, mutant=bug
+    )
     failure = outcome.failure
     assert failure is not None, f"{bug} was not found"
     print(f"{bug}: found in run {failure.run}, shrunk in {failure.shrink_runs} runs")  # noqa: T201  # the figures
@@ -52,6 +55,15 @@ def test_each_bug_is_found(bug: str) -> None:
     """Eight bugs, one machine: each within 300 runs, and told first as a program of its rules."""
     failure = found(bug, 0, shrink=False)
     assert re.match(r"The program, \d+ calls? of Shop's rules:\n  ", failure.story)
+
+
+def test_a_disconnect_alone_loses_the_mail() -> None:
+    """The bug is what it is called: it needs no other fault than a client that goes."""
+    gone = foretold.faults.web.only("client_gone")
+    settings: Any = {"shrink": False, "confirm": False, "mutant": "lost_mail", "faults": gone}
+    failure = foretold.explore(Shop, runs=RUNS_MAX, seed=0, **settings).failure
+    assert failure is not None
+    assert re.search(SAID["lost_mail"], str(failure.exception))
 
 
 def shrinks(bug: str, seed: int, patch: pytest.MonkeyPatch) -> None:
@@ -80,14 +92,14 @@ def test_every_bug_shrinks(bug: str, seed: int, monkeypatch: pytest.MonkeyPatch)
 def silent(runs: int, seed: int) -> foretold.Outcome:
     """A shop without bugs holds, whatever happens to it."""
     outcome = foretold.explore(Shop, runs=runs, seed=seed, confirm=False)
-    assert outcome.failure is None, outcome.failure and outcome.failure.story
+    assert outcome.failure is None, outcome.failure.story
     return outcome
 
 
 def test_silent_where_there_is_no_bug() -> None:
-    """All rules, all faults, nothing planted: nothing is found."""
+    """All faults, nothing planted: nothing is found. So few runs seldom ship an order; that every
+    rule succeeds is asked of the long search below."""
     outcome = silent(40, 500)
-    assert all(rule.tried for rule in outcome.tally.rules.values())
     assert all(each.checks for each in outcome.tally.invariants.values())
 
 
@@ -95,4 +107,4 @@ def test_silent_where_there_is_no_bug() -> None:
 def test_silent_for_long() -> None:
     """2,000 runs without a word; and none of it was vacuous."""
     outcome = silent(100 * max(20, SOAK_FACTOR), 20_000)
-    assert not outcome.vacuous, outcome.vacuous
+    assert not hollow_in(outcome), hollow_in(outcome)

@@ -20,6 +20,22 @@ async def worker(turns: int) -> None:
         await asyncio.sleep(0)
 
 
+async def spin_until_done(turns: int, *, spinners: int = 1) -> None:
+    """Tasks that never wait, until another one has made so many turns."""
+    done = False
+
+    async def spin() -> None:
+        while not done:
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        nonlocal done
+        await worker(turns)
+        done = True
+
+    await asyncio.gather(spin(), work(), *(spin() for _ in range(spinners - 1)))
+
+
 async def holds() -> None:
     """Three tasks that meet in many ways, and nothing that fails."""
     await foretold.together(worker(3), worker(5), worker(4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 
 import pytest
@@ -185,19 +186,6 @@ def test_a_changed_tape_that_starves_is_no_failure() -> None:
     """Two tasks spin until a third is done. A hold that somebody made up may keep the third away
     until the limit of steps; that proves nothing about the program."""
 
-    async def main() -> None:
-        done = [False]
-
-        async def spin() -> None:
-            while not done[0]:
-                await asyncio.sleep(0)
-
-        async def work() -> None:
-            for _ in range(5):
-                await asyncio.sleep(0)
-            done[0] = True
-
-        await asyncio.gather(spin(), work(), spin())
-
+    main = functools.partial(programs.spin_until_done, 5, spinners=2)
     outcome = foretold.explore(main, runs=150, steps_max=20_000, confirm=False, strategy="random")
     assert outcome.failure is None

@@ -52,6 +52,15 @@ def replay_often(
         assert (seen.digest, seen.signature) == (expected.digest, expected.signature)
 
 
+def replay_written(
+    name: str, module: str, folder: Path, patch: pytest.MonkeyPatch, times: int
+) -> None:
+    """The same for one of the small programs, as a module of this name."""
+    programs.write(folder, WRITTEN[name], f"{module}.py")
+    patch.syspath_prepend(str(folder))
+    replay_often(find_function(f"{module}:main"), f"{module}:main", folder, times)
+
+
 @pytest.mark.parametrize("target", EXAMPLES)
 def test_examples_replay(target: str, tmp_path: Path) -> None:
     """Once each, with the same digest and the same failure."""
@@ -63,10 +72,7 @@ def test_written_programs_replay(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The small programs of the reports, shrunk."""
-    module = f"planted_{name}"
-    programs.write(tmp_path, WRITTEN[name], f"{module}.py")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    replay_often(find_function(f"{module}:main"), f"{module}:main", tmp_path, 1)
+    replay_written(name, f"planted_{name}", tmp_path, monkeypatch, 1)
 
 
 @pytest.mark.soak
@@ -82,11 +88,7 @@ def test_written_programs_replay_always(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same for the small programs."""
-    module = f"planted_{name}_often"
-    programs.write(tmp_path, WRITTEN[name], f"{module}.py")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    target = f"{module}:main"
-    replay_often(find_function(target), target, tmp_path, 5 * SOAK_FACTOR)
+    replay_written(name, f"planted_{name}_often", tmp_path, monkeypatch, 5 * SOAK_FACTOR)
 
 
 def test_the_command_replays_a_file(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from foretold.search.budget import FLOOR, Budget
 from foretold.search.portfolio import PORTFOLIO, Plan, plan_of, plans_for
 from foretold.tape import ENDED, Hold, Schedule, Setting, Tape
 from tests.helpers import SOAK_FACTOR, again
+from tests.search.campaign_programs import spin_until_done
 from tests.search.programs.catalogue import BUGS
 from tests.search.programs.lost_updates import lost_update, lost_update_tcp
 
@@ -345,20 +346,7 @@ def test_a_cancellation_hits_at_every_await(by_timer: bool) -> None:
 def test_starvation_is_no_hang(strategy: str) -> None:
     """Two tasks spin until a third has done its work: every strategy lets it, in time."""
 
-    async def main() -> None:
-        done = [False]
-
-        async def spin() -> None:
-            while not done[0]:
-                await asyncio.sleep(0)
-
-        async def work() -> None:
-            for _ in range(5):
-                await asyncio.sleep(0)
-            done[0] = True
-
-        await asyncio.gather(spin(), work(), spin())
-
+    main = functools.partial(spin_until_done, 5, spinners=2)
     for steps_max in (60_000, 2_000):
         outcome = searched(main, runs=150, strategy=strategy, steps_max=steps_max)
         assert outcome.failure is None
@@ -367,19 +355,7 @@ def test_starvation_is_no_hang(strategy: str) -> None:
 def test_exhaustive_ends_where_somebody_spins() -> None:
     """A delay does not last for ever, and what was cut is said."""
 
-    async def main() -> None:
-        done = [False]
-
-        async def spin() -> None:
-            while not done[0]:
-                await asyncio.sleep(0)
-
-        async def work() -> None:
-            await asyncio.sleep(0)
-            done[0] = True
-
-        await asyncio.gather(spin(), work())
-
+    main = functools.partial(spin_until_done, 1)
     outcome = searched(main, strategy="exhaustive", delays=1, runs=2_000)
     assert outcome.failure is None
     assert "no delay of more than" in outcome.covered
@@ -389,18 +365,7 @@ def test_a_hold_that_starves_is_no_hang() -> None:
     """A tape that somebody made up may hold for ever who is waited for: it ends within the limit of
     steps, whatever that is."""
 
-    async def main() -> None:
-        done = [False]
-
-        async def spin() -> None:
-            while not done[0]:
-                await asyncio.sleep(0)
-
-        async def work() -> None:
-            done[0] = True
-
-        await asyncio.gather(spin(), work())
-
+    main = functools.partial(spin_until_done, 0)
     settings: dict[str, Setting] = {"order": "any", "strategy": "fifo", "steps_max": 2_000}
     held = Schedule.of([Hold("main", "work", 1, "spin", ENDED)])
     done = again(main, Tape.calm(settings).derived(schedule=held))

@@ -52,13 +52,18 @@ def rule_calls(kind: Kind, program: list[str]) -> list[str]:
     return [name for name in called if name not in invariants | {"teardown"}]
 
 
+def own_settings(examples: int) -> settings:
+    """For Hypothesis itself: nothing kept, and nothing that depends on how busy the machine is."""
+    quiet = list(HealthCheck)
+    return settings(
+        database=None, max_examples=examples, deadline=None, suppress_health_check=quiet
+    )
+
+
 def program_by_hypothesis(kind: Kind, examples: int = 400) -> list[str]:
     """The program to which Hypothesis itself shrinks a failure of this machine."""
-    own = settings(
-        database=None, max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
-    )
     try:
-        run_state_machine_as_test(seed(1)(kind), settings=own)
+        run_state_machine_as_test(seed(1)(kind), settings=own_settings(examples))
     except Exception as error:
         lines = "\n".join(error.__notes__).splitlines()
         return lines[lines.index(f"state = {kind.__name__}()") :]
@@ -108,7 +113,7 @@ def test_programs_are_no_longer_than_those_of_hypothesis(kind: Kind) -> None:
 
 def test_what_holds_for_hypothesis_holds_here() -> None:
     """The corrected store: a driver that mixed up keys or values would find a difference."""
-    run_state_machine_as_test(CorrectComparison, settings=settings(max_examples=20, database=None))
+    run_state_machine_as_test(CorrectComparison, settings=own_settings(20))
     outcome = foretold.explore(CorrectComparison, runs=100)
     assert outcome.failure is None
     assert not outcome.vacuous

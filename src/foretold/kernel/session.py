@@ -55,7 +55,13 @@ def session() -> Iterator[None]:
             gc.enable()
 
 
-def begin_run(*, after_failure: bool = False) -> None:
+def note_failure() -> None:
+    """The run has failed: something of it may be in use when the next one begins."""
+    global _failures
+    _failures += 1
+
+
+def begin_run() -> None:
     """Inside a session, before a run: free what is left of the one before, and put all else out of
     sight, also what that one imported and what a search has noted since. So the collection at the
     end of a run looks at this run alone, however long the search is.
@@ -66,7 +72,6 @@ def begin_run(*, after_failure: bool = False) -> None:
     global _failures
     if _depth < 2:
         return  # a session for this run alone
-    _failures += after_failure
     if _failures >= FAILURES_PER_COLLECTION:
         _failures = 0
         gc.unfreeze()

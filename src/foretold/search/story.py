@@ -46,10 +46,6 @@ REQUESTS_MAX = 24
 VALUES_MAX = 12
 
 
-_ALL_TAKE_TURNS = "No task was delayed: this happens when all take turns"
-_NOT_KNOWN = "Who went on when comes from the seed; what of it matters is not known"
-
-
 def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Delay]]:
     """The story of a run that was made with `detail=True`, and the delays in it.
 
@@ -63,11 +59,14 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
     pair = decision.pair if decision is not None else None
     also = {step.key[:2] for step in pair[:2]} if pair is not None else ()
     story, delays = tell(
-        tape.schedule, events, start_ns, error=done.error, choices=tape.choices, also=also
+        tape.schedule,
+        events,
+        start_ns,
+        error=done.error,
+        choices=tape.choices,
+        also=also,
+        is_known=tape.origin != "seeded",
     )
-    if tape.origin == "seeded":
-        # The choices are those of the seed; none of them is known to matter.
-        story = story.replace(_ALL_TAKE_TURNS, _NOT_KNOWN, 1)
     if decision is not None:
         story = f"{story}\n{decision_text(decision)}"
     if done.opening:
@@ -90,8 +89,10 @@ def tell(
     error: BaseException | None = None,
     choices: Mapping[str, Sequence[Choice]] | None = None,
     also: Collection[Who] = (),
+    is_known: bool = True,
 ) -> tuple[str, list[Delay]]:
-    """The story and the delays in it; `also` are those who have to be shown besides."""
+    """The story and the delays in it; `also` are those who have to be shown besides. `is_known` is
+    False of a seed's choices: they are not on record."""
     every = with_telling_places(_without_a_flood(list(events)))
     cut, culprit = failure_among(every, error)
     kept = every[:cut]
@@ -106,7 +107,7 @@ def tell(
     # All events are handed over: how far a task came is known from where it went on later.
     told = moments_of(every, numbers, delays if telling else [], ending)
     moments = cast.choose(told)
-    parts = _departures(kept, every, delays, schedule, choices or {}, start_ns)
+    parts = _departures(kept, every, delays, schedule, choices or {}, start_ns, is_known=is_known)
     parts += _values_before(kept[:begin])
     parts.append("What happened, in virtual time:")
     if len(every) == KEPT_EVENTS:
@@ -222,6 +223,8 @@ def _departures(
     schedule: Schedule,
     choices: Mapping[str, Sequence[Choice]],
     start_ns: int,
+    *,
+    is_known: bool,
 ) -> list[str]:
     at = {
         (event.host, event.actor, event.step): event
@@ -240,7 +243,11 @@ def _departures(
     if not said:
         chosen = any(event.kind == "chose" for event in events)
         values = ", with the values that were chosen" if chosen else ""
-        return [f"{_ALL_TAKE_TURNS}{values}."]
+        if not is_known:
+            return [
+                f"Who went on when comes from the seed; what of it matters is not known{values}."
+            ]
+        return [f"No task was delayed: this happens when all take turns{values}."]
     shown = [f"  {sentence}" for sentence in said[:SENTENCES_MAX]]
     if len(said) > SENTENCES_MAX:
         shown.append(f"  … and {len(said) - SENTENCES_MAX} more")

@@ -58,13 +58,10 @@ class Workshop:
             if tape is None:
                 found.doubt = UNSTEADY
         if tape is not None:
-            started_s, original = real.monotonic(), found.tape
+            original = found.tape
             self._make_smaller(found, tape)
-            spent_s = real.monotonic() - started_s
             if not found.doubt:
-                if self.shrinks and shorter.is_worth_it(
-                    found.tape, spent_s / (found.shrink_runs or 1)
-                ):
+                if self.shrinks and shorter.is_worth_it(found.tape):
                     self._try_others(found, original)
                 self._try_stock(found)
         self._tell(found)

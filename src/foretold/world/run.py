@@ -24,7 +24,7 @@ from foretold.kernel.patches import patches
 from foretold.kernel.policy import WorldPolicy
 from foretold.kernel.reach import Feature, Reach
 from foretold.kernel.schedulers.profile import Profile
-from foretold.kernel.session import begin_run, session
+from foretold.kernel.session import begin_run, note_failure, session
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
 from foretold.kernel.threads.stacks import note_failed_main
@@ -203,9 +203,6 @@ def bind_main(main: Main) -> Callable[[World], Any]:
     return lambda world: main()
 
 
-_last_failed = False
-
-
 def execute(
     main: Callable[[World], Any],
     tape: Tape,
@@ -230,11 +227,11 @@ def execute(
     trace = Trace(detail=detail, sink=sink) if trace is None else trace
     reach = Reach(lambda: set().union(*tape.cast.values())) if feedback else None
     trace.listener = None if reach is None else reach.note
-    global _last_failed
     with session():
-        begin_run(after_failure=_last_failed)
+        begin_run()
         done = _execute(main, World(tape, trace, settings), learning, branches)
-    _last_failed = done.error is not None
+    if done.error is not None:
+        note_failure()
     if reach is not None:
         done.features = reach.features
     if branches is not None:

@@ -144,7 +144,7 @@ class Backend:
             ready = self._poll.poll(SILENCE_MS)
             if not ready:
                 silent_ms += SILENCE_MS
-                if is_blocked is not None and is_blocked():
+                if is_blocked is not None and is_blocked() and self._is_still() and is_blocked():
                     return BLOCKED, found
                 if silent_ms >= SILENCE_MS_MAX:
                     raise BackendLost(
@@ -158,7 +158,7 @@ class Backend:
                 continue
             if self._unsent:
                 self._push()
-            if not self._receive():
+            if self._receive() is False:
                 return GONE, found
 
     def _take(self, found: list[bytes], is_last: Callable[[bytes], bool]) -> str | None:
@@ -176,11 +176,12 @@ class Backend:
                 return DONE
         return None
 
-    def _receive(self) -> bool:
+    def _receive(self) -> bool | None:
+        """Hear what it has said. None if that is nothing, False if it has hung up."""
         try:
             data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return True  # it takes more, and has nothing to say
+            return None
         except OSError:
             return False
         self._buffer += data
@@ -192,19 +193,26 @@ class Backend:
         one core for both, looking makes way for the server."""
         if self._unsent:
             return False
-        receive, buffer = self._socket.recv, self._buffer
         for _ in range(LOOKS):
-            try:
-                data = receive(RECEIVE_BYTES, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                real.sched_yield()
-            except OSError:
-                return False
-            else:
-                buffer += data
-                self._messages.extend(protocol.split(buffer))
-                return bool(data)
+            heard = self._receive()
+            if heard is not None:
+                return heard
+            real.sched_yield()
         return False
+
+    def _is_still(self) -> bool:
+        """Whether it has come to rest, with nothing to read from it. It may have been asked before
+        it had said that it waits, or before it saw a signal: the machine is busy with others."""
+        page = self.cluster.page
+        while page is not None and not page.is_waiting(self.pid):
+            if self._has_data():
+                return False
+            real.sleep(0)
+        return not self._has_data()
+
+    def _has_data(self) -> bool:
+        mine = self._socket.fileno()
+        return any(fd == mine and ready & ~select.POLLOUT for fd, ready in self._poll.poll(0))
 
     def _is_asleep(self) -> bool:
         page = self.cluster.page
@@ -251,15 +259,20 @@ class Backend:
     def go_on(self) -> None:
         if self.stopped:
             self.stopped = False
-            self._signal(signal.SIGCONT)
+            self._wake(signal.SIGCONT)
 
     def cancel(self) -> None:
         """Cancel the statement, as a request to cancel would."""
-        self._signal(signal.SIGINT)
+        self._wake(signal.SIGINT)
 
     def terminate(self) -> None:
         """End the session, as an administrator would."""
         self._signal(signal.SIGTERM)
+
+    def _wake(self, number: int) -> None:
+        if self.cluster.page is not None:
+            self.cluster.page.stir(self.pid)
+        self._signal(number)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -129,9 +129,17 @@ class SharedPage:
         """When the wait of a process that is sleeping now (`pg_sleep`) is over."""
         return self._words[self._places[pid] + _SLEEP] or None
 
+    def stir(self, pid: int) -> None:
+        """The process is about to be woken. That it waits is true again only when it has looked at
+        why, and says so once more: on a busy machine that may take it some time."""
+        place = self._places.get(pid)
+        if place is not None:
+            self._words[place + _WAITING] = 0
+
     def fire(self, pid: int) -> None:
         """Give the process its SIGALRM; it looks at the clock and does what is due."""
         self._words[self._places[pid] + _TIMER] = 0
+        self.stir(pid)
         with contextlib.suppress(ProcessLookupError):  # somebody has ended it
             real.kill(pid, signal.SIGALRM)
 
