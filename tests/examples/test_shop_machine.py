@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 import foretold
+from examples.shop import api
 from examples.shop.bugs import BUGS
-from examples.shop.machine import Shop
+from examples.shop.machine import SCHEMA, Shop
 from foretold.search import workout
 from foretold.search.vacuity import hollow_in
 from tests.helpers import SOAK_FACTOR
@@ -108,3 +111,24 @@ def test_silent_for_long() -> None:
     """2,000 runs without a word; and none of it was vacuous."""
     outcome = silent(100 * max(20, SOAK_FACTOR), 20_000)
     assert not hollow_in(outcome), hollow_in(outcome)
+
+
+def test_a_client_may_go_while_the_answer_to_its_commit_is_on_its_way() -> None:
+    """The moment that decides is one of a hundred, and is struck far more often than that: work
+    that was committed, given up for a client that has gone. Any other is cancelled before."""
+    orders = []
+
+    async def main(world: foretold.World) -> None:
+        pg = await world.postgres(schema=SCHEMA)
+        web = await world.web(api.app, environment={"DATABASE_URL": pg.url("asyncpg")})
+        token = {"authorization": f"Bearer {api.token_for(1)}"}
+        buyer = web.client("buyer", headers=token)
+        await buyer.post("/items/1/visits")
+        web.fail_next("client_gone", path="/orders")
+        with pytest.raises(httpx.ReadError):
+            await buyer.post("/orders", json={"item_id": 1, "quantity": 1})
+        await asyncio.sleep(1)
+        orders.append(pg.sql("select count(*) from orders")[0][0])
+
+    foretold.explore(main, runs=60, seed=0, confirm=False, mutant="lost_mail")
+    assert 6 <= sum(orders) <= 54, orders

@@ -79,6 +79,9 @@ class World:
         """The services that this run has started, by sort."""
         self.opening: Callable[[], str] | None = None
         """Who has something to say that goes first in the story of this run."""
+        self.at_commit: list[Callable[[str], object]] = []
+        """Called when a database has committed a transaction of the host of that name, while the
+        answer is on its way: the moment at which a failure does most harm."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self.ending = False

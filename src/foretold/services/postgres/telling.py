@@ -127,3 +127,5 @@ class Telling:
         commit = Commit(session.name, session.host, statements, session.transactions)
         for told in list(self.on_commit):
             told(commit)
+        for strikes in list(self.gateway.world.at_commit):
+            strikes(session.host)

@@ -12,8 +12,8 @@ something does, the client sees exactly the exception of httpx that a real conne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,8 +33,9 @@ AFTER_S: Final = (0.001, 0.01, 0.1)
 GAPS_S: Final = (0.0, 0.000_5, 0.002, 0.01, 0.05)
 """How far apart the two deliveries of a request are."""
 LATE_S: Final = (0.001, 0.01, 0.1, 1.0, 5.0, 30.0)
-MOMENTS_S: Final = (0.0, 0.000_3, 0.001, 0.003, 0.01, 0.05, 0.2)
-"""How long after a request came to the application something happens: while it is worked on."""
+SOON_US: Final = (1_000, 10_000)
+AT_FIRST_US: Final = 30_000
+"""As long as no request of the run has told how long one is worked on."""
 PAUSES_S: Final = (0.05, 0.3, 1.0, 3.0)
 PIECES_MAX: Final = 4
 STEPS: Final = (0, 1, 2, 3, 0, 1, 5, 8)
@@ -71,10 +72,40 @@ class Proxy(httpx.AsyncBaseTransport):
     async def _pass(self, request: httpx.Request) -> httpx.Response:
         strike = self._web.injection.strike(self._name, request)
         if strike is None:
-            return await self._send(request)
-        how: Any = getattr(self, f"_{strike.kind}")
-        response: httpx.Response = await how(request, strike)
-        return response
+            world = self._web.world
+            began_ns = world.now_ns()
+            response = await self._send(request)
+            self._web.longest_ns = max(self._web.longest_ns, world.now_ns() - began_ns)
+            return response
+        how: Callable[..., Awaitable[httpx.Response]] = getattr(self, f"_{strike.kind}")
+        return await how(request, strike)
+
+    def _moment(self, strike: Strike, label: str) -> float | None:
+        """How long after a request came to the application something happens to it, in seconds: in
+        most cases while it is worked on. None: when something of its host's is committed."""
+        longest_us = self._web.longest_ns // 1_000 or AT_FIRST_US
+        last = None if self._web.world.services.get("postgres") else longest_us
+        within_us = strike.choices.pick((*SOON_US, longest_us, last), f"{label}: at most, µs")
+        if within_us is None:
+            return None
+        return strike.choices.between(0, within_us, f"{label}, µs") / 1e6
+
+    @contextmanager
+    def _at_commit(self, happens: Callable[[], object]) -> Iterator[None]:
+        """Call `happens` once, when a transaction of the application is committed meanwhile."""
+        watchers, name = self._web.world.at_commit, self._web.host.name
+
+        def committed(host: str) -> None:
+            if host == name and committed in watchers:
+                watchers.remove(committed)
+                happens()
+
+        watchers.append(committed)
+        try:
+            yield
+        finally:
+            if committed in watchers:
+                watchers.remove(committed)
 
     async def aclose(self) -> None:
         """The client is closed. What is late still comes."""
@@ -175,9 +206,10 @@ class Proxy(httpx.AsyncBaseTransport):
     # --- gone, or slow ---------------------------------------------------------------------------
 
     async def _client_gone(self, request: httpx.Request, strike: Strike) -> httpx.Response:
-        moment_s = strike.choices.pick(MOMENTS_S, "when the client goes")
+        moment_s = self._moment(strike, "when the client goes")
         in_the_request = strike.choices.boolean("in the middle of the request")
-        if in_the_request and len(getattr(request, "_content", b"")) > 1:
+        # Who never hears the end of a request commits nothing.
+        if moment_s is not None and in_the_request and len(getattr(request, "_content", b"")) > 1:
             request = _like(request, Stuck(request.content))
         sending = asyncio.ensure_future(self._send(request))
         gone = False
@@ -187,19 +219,19 @@ class Proxy(httpx.AsyncBaseTransport):
             gone = not sending.done()
             sending.cancel()
 
-        def entered() -> None:
+        def go_after(seconds: float) -> None:
             world = self._web.world
-            when_ns = max(world.now_ns(), world.wire.now_ns) + to_ns(moment_s)
+            when_ns = max(world.now_ns(), world.wire.now_ns) + to_ns(seconds)
             world.wire.timer(when_ns, go)
 
-        with self._marked(request, Mark(entered)):
+        with self._watched(request, moment_s, go_after):
             try:
                 await asyncio.wait([sending])
             finally:
                 sending.cancel()
         if not gone:
             return sending.result()
-        strike.note(f"after {moment_s:g} s")
+        strike.note("when it was committed" if moment_s is None else f"after {moment_s:g} s")
         strike.felt()
         raise httpx.ReadError("")
 
@@ -219,9 +251,9 @@ class Proxy(httpx.AsyncBaseTransport):
     # --- the server ------------------------------------------------------------------------------
 
     async def _server_restart(self, request: httpx.Request, strike: Strike) -> httpx.Response:
-        moment_s = strike.choices.pick(MOMENTS_S, "when it is killed")
-        kill = partial(self._web.injection.restart, strike, moment_s)
-        with self._marked(request, Mark(kill)):
+        moment_s = self._moment(strike, "when it is killed")
+        kill = partial(self._web.injection.restart, strike)
+        with self._watched(request, moment_s, kill):
             return await self._send(request)
 
     async def _request_inside(self, request: httpx.Request, strike: Strike) -> httpx.Response:
@@ -234,6 +266,23 @@ class Proxy(httpx.AsyncBaseTransport):
 
         with self._marked(request, Mark(entered, steps, held_s)):
             return await self._send(request)
+
+    @contextmanager
+    def _watched(
+        self, request: httpx.Request, moment_s: float | None, happens: Callable[[float], object]
+    ) -> Iterator[None]:
+        """Call `happens` so many seconds before it shall happen: when the request has entered; or,
+        without a moment, with 0 when something is committed after that."""
+        with ExitStack() as watching:
+
+            def entered() -> None:
+                if moment_s is None:
+                    watching.enter_context(self._at_commit(partial(happens, 0.0)))
+                else:
+                    happens(moment_s)
+
+            with self._marked(request, Mark(entered)):
+                yield
 
     @contextmanager
     def _marked(self, request: httpx.Request, mark: Mark) -> Iterator[None]:

@@ -57,6 +57,8 @@ class Web:
         self.url = f"http://{host.name}:{port}"
         self.requests = 0
         """How many requests its clients have sent."""
+        self.longest_ns = 0
+        """So long, of virtual time, the longest request took that nothing had struck."""
         self.was_up = False
         self.process: Process | None = None
         """The process that served last, through ASGI."""
