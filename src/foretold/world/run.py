@@ -511,9 +511,17 @@ def _close_tasks(loop: HostLoop) -> int:
     """End what a living process was still doing."""
     loop.abandon()
     left = sorted(asyncio.all_tasks(loop), key=hash)
+    generators = list(loop._asyncgens)
     for task in left:
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
         coro: Any = task.get_coro()
         with contextlib.suppress(BaseException):
             coro.close()
+    # To close a coroutine that waits in an asynchronous generator does not reach further; what that
+    # one waits in would end when the loop is closed, and complain of it.
+    for generator in generators:
+        inner: Any = generator.ag_await
+        if inner is not None:
+            with contextlib.suppress(BaseException):
+                inner.close()
     return len(left)
