@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import math
 import os
 import socket
+import sys
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -82,6 +85,31 @@ def test_a_deadlock_of_main_alone() -> None:
 
     with pytest.raises(foretold.Deadlock, match=r"main waits at .* for a future that nothing"):
         foretold.run(main)
+
+
+def test_who_waits_in_a_generator_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is still waiting when a run has failed is ended while its loop is open."""
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda about: said.append(about.exc_value))
+
+    async def main(world: foretold.World) -> None:
+        queue: asyncio.Queue[int] = asyncio.Queue()
+
+        async def numbers() -> AsyncIterator[int]:
+            while True:
+                yield await queue.get()
+
+        async def reader() -> None:
+            async for _ in numbers():
+                pass
+
+        await asyncio.create_task(reader())
+
+    failure = foretold.explore(main, runs=1, shrink=False, confirm=False).failure
+    assert failure is not None
+    assert isinstance(failure.exception, foretold.Deadlock)
+    gc.collect()
+    assert said == []
 
 
 @pytest.mark.parametrize("swallows", ["at once", "in finally"])

@@ -470,8 +470,7 @@ def test_a_client_needs_a_name(actor: Any) -> None:
 @WAYS
 @pytest.mark.parametrize("end", ["kill", "crash", "restart", "nothing"])
 def test_no_world_outlives_its_run(through: str, end: str) -> None:
-    """With requests in flight and clients that nobody closed; if all end by themselves, with a
-    response that nobody has read."""
+    """With requests in flight, clients that nobody closed and a response that is half sent."""
     worlds: list[weakref.ref[foretold.World]] = []
 
     async def main(world: foretold.World) -> None:
@@ -479,7 +478,7 @@ def test_no_world_outlives_its_run(through: str, end: str) -> None:
         web = await world.web(application([]), through=through)
         client = web.client("ada")
         asking = [asyncio.create_task(client.get(f"/wait/{n}")) for n in (1, 100)]
-        if end == "nothing":
+        if (end, through) != ("crash", "uvicorn"):  # nobody tells its socket, which would complain
             await client.send(client.build_request("GET", "/large"), stream=True)
         await asyncio.sleep(0.5)
         if end != "nothing":

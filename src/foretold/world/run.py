@@ -8,6 +8,7 @@ import contextvars
 import gc
 import inspect
 import os
+import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -504,16 +505,35 @@ def _leave_lying(loops: list[HostLoop]) -> None:
         left = sorted(asyncio.all_tasks(loop), key=hash)
         for task in left:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
+        _forget_in_anyio(left)
         abandon(*(task.get_coro() for task in left), *loop._asyncgens)
+
+
+def _forget_in_anyio(tasks: list[Any]) -> None:
+    """anyio's table of tasks holds their scopes, which hold the tasks. Who ends leaves it; the dead
+    do not, and with them it would hold the whole world."""
+    backend = sys.modules.get("anyio._backends._asyncio")
+    states = getattr(backend, "_task_states", None)
+    if states is not None:
+        for task in tasks:
+            states.pop(task, None)
 
 
 def _close_tasks(loop: HostLoop) -> int:
     """End what a living process was still doing."""
     loop.abandon()
     left = sorted(asyncio.all_tasks(loop), key=hash)
+    generators = list(loop._asyncgens)
     for task in left:
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
         coro: Any = task.get_coro()
         with contextlib.suppress(BaseException):
             coro.close()
+    # To close a coroutine that waits in an asynchronous generator does not reach further; what that
+    # one waits in would end when the loop is closed, and complain of it.
+    for generator in generators:
+        inner: Any = generator.ag_await
+        if inner is not None:
+            with contextlib.suppress(BaseException):
+                inner.close()
     return len(left)
