@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from foretold.errors import PropertyViolated
 from foretold.spec.openapi.conformity import mismatch
@@ -238,6 +239,8 @@ def check_owner(machine: ApiMachine, sent: Sent) -> None:
     made = made_by(sent.answer)
     if request.key is None or made is None or not request.operation.changes:
         return
+    if str(made) in unquote(request.path).split("/"):
+        return  # it was there before, and both have done something to it
     for other in machine.sent:
         same = other.request.operation is request.operation and other.request.key == request.key
         if same and other.actor is not sent.actor and made_by(other.answer) == made:

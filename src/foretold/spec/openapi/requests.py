@@ -96,8 +96,8 @@ def request_for(
     cookies: dict[str, str] = {}
     for parameter in operation.parameters:
         value = arguments.get(names[f"{parameter.where}:{parameter.name}"], OMITTED)
-        if value is OMITTED:
-            continue
+        if value is OMITTED or (value is None and not parameter.required):
+            continue  # outside of JSON there is no null: it is left out
         if parameter.where == "path":
             path = path.replace("{" + parameter.name + "}", quote(text_of(value), safe=""))
         elif parameter.where == "query":
