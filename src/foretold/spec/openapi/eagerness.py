@@ -2,8 +2,8 @@
 
 A long API is a chain: a world needs a proposal, a dweller a world, an action a dweller. Drawn
 evenly, most requests repeat its first links. So an operation that gives ids of a kind that nobody
-has yet is taken more often; and half of all runs go for new ground: what has succeeded is done less
-often, what never has more often, unless it is refused again and again. The other half does as it
+has yet is taken more often; and two of three runs go for new ground: what has succeeded is done
+less often, what never has more often, unless it is refused again and again. The third does as it
 comes, because races need the same thing twice. All of this guides seeds alone: what a tape says is
 done.
 """

@@ -4,8 +4,8 @@ An id belongs to whoever got it. Who takes which is a matter of a run's *manner*
 
     own       six of eight are one's own, one is anybody's, one is made up
     anybody's most are anybody's: for APIs in which one acts on what others have made
-    few       most are of the three things that were changed last, whoever's they are. An order must
-              be paid, then packed, then sent: by chance alone few orders get that far
+    few       most are those of what was changed last, and of the two things before, whoever's they
+              are. An order is paid, then packed, then sent: by chance alone few get that far
 
 `/likes/{target_type}/{target_id}`: which kind of id is meant is said by the word next to it.
 """
@@ -22,10 +22,10 @@ from foretold.spec.openapi.resources import ANYTHING, Key, singular
 
 HOWS = 8
 OWN, ANYBODYS, FEW = "own", "anybody's", "few"
-MANNERS = (OWN, ANYBODYS, FEW)
-"""The first is the calm one."""
-_BELOW = {OWN: (6, 6), ANYBODYS: (1, 1), FEW: (1, 6)}
-"""Of eight: so many are one's own, up to so many are of the last few things."""
+MANNERS = (OWN, FEW, ANYBODYS, FEW)
+"""The first is the calm one; few things give races and long lives, so that comes twice."""
+_BELOW = {OWN: (6, 6, 6), ANYBODYS: (1, 1, 1), FEW: (1, 4, 6)}
+"""Of eight: so many are one's own, up to so many the last thing's, one of the last few things'."""
 MADE_UP_FROM = 7
 LAST_FEW = 3
 
@@ -82,14 +82,14 @@ class Flow(st.SearchStrategy[Any]):
 
 
 def _pool(values: list[Kept], how: int, machine: Any) -> list[Kept]:
-    own_below, few_below = _BELOW[machine.manner]
+    own_below, last_below, few_below = _BELOW[machine.manner]
     if how < own_below:
         own = [kept for kept in values if kept.value.owner == machine.acting]
         return own or values
     if how < few_below:
         things = {str(kept.value): kept for kept in values}
         order = sorted(things, key=lambda name: machine.changed.get(name, 0))
-        return [things[name] for name in order[-LAST_FEW:]]
+        return [things[name] for name in order[-1 if how < last_below else -LAST_FEW :]]
     return values
 
 
