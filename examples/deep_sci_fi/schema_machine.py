@@ -34,9 +34,11 @@ BUSY = {"description": "The database does not answer; try again"}
 
 
 def document() -> dict[str, Any]:
-    """What FastAPI writes, and three things that no signature tells: what changes something needs a
-    key, and may be sent under an idempotency key; and the platform may be busy."""
+    """What FastAPI writes, and what no signature tells: what changes something needs a key, and may
+    be sent under an idempotency key; the platform may be busy; a story that is there is shown."""
     found = copy.deepcopy(APP.openapi())
+    answers = found["paths"]["/api/stories"]["post"]["responses"]
+    answers["200"] = answers["201"]
     found["components"]["securitySchemes"] = {"key": KEY}
     for path, methods in found["paths"].items():
         for method, operation in methods.items():
