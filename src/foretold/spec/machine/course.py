@@ -289,7 +289,11 @@ class Course:
         rules = self.blueprint.rules
         wanted = zip(self._given, rules, strict=True)
         possible = [weight > 0 and self._is_possible(rule, actor) for weight, rule in wanted]
-        weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
+        eager = self.machine.foretold_eagerness
+        weights = [
+            weight * eager(rule.name) if can and weight else 0.0
+            for weight, rule, can in zip(self._weights, rules, possible, strict=True)
+        ]
         if not any(weights):
             weights = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]
         if not any(weights):

@@ -104,6 +104,10 @@ class Machine:
     async def teardown(self) -> None:
         """Once in each run, after all else, with no faults."""
 
+    def foretold_eagerness(self, name: str) -> float:
+        """How much more often than usual the rule of that name is applied just now."""
+        return 1.0
+
     # What foretold asks a target for (`world/run.py`).
 
     @classmethod

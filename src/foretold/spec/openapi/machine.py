@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -20,10 +21,13 @@ from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi import properties
 from foretold.spec.openapi.document import Document, Operation, read_document
+from foretold.spec.openapi.eagerness import Eagerness
+from foretold.spec.openapi.flows import MANNERS, OWN, Flow, Sort, SortedFlow, owned
 from foretold.spec.openapi.properties import Sent
 from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, Request, request_for, words_of
-from foretold.spec.openapi.resources import ANYTHING, Flow, Key, Resources, owned
+from foretold.spec.openapi.resources import ANYTHING, Key, Resources, words
 from foretold.spec.openapi.values import TooDeep, Values
+from foretold.spec.workload import choose
 
 Names = dict[str, str]
 """`path:order_id` and the like: which argument of the rule it became."""
@@ -36,7 +40,7 @@ PATIENCE = 12
 WEIGHT_OF_CHANGES = 2.0
 """Reading is done at quiet moments besides, and changes nothing."""
 KEYS = 6
-"""So many idempotency keys there are in a run: few, so that they meet again."""
+"""So many idempotency keys an operation has: few, so that they meet again."""
 
 
 class ApiMachine(Machine):
@@ -55,8 +59,16 @@ class ApiMachine(Machine):
     acting: int = 0
     """Who draws arguments just now."""
 
+    manner: str = OWN
+    """Whose ids are taken, see `flows.py`."""
+
     def __init__(self) -> None:
         self.sent: list[Sent] = []
+        self.eagerness = Eagerness(self.resources)
+        self.changed: dict[str, int] = {}
+        """When things were changed last, by their ids."""
+        self.sorts: dict[str, Any] = {}
+        """Of which kind the id is that is drawn next; by what stands before `_type`."""
 
     # Hooks
 
@@ -89,6 +101,8 @@ class ApiMachine(Machine):
 
     async def setup(self) -> None:
         """Start the application, and give each actor a client with its credentials."""
+        self.manner = choose(MANNERS, "whose ids")
+        self.eagerness.wide = choose((False, True, True), "new ground")
         if getattr(self.world, "url", None) is not None:  # a server that runs already answers
             self.web = await self.world.web(None)
         else:
@@ -121,6 +135,7 @@ class ApiMachine(Machine):
         response = await request.send(actor.web)
         properties.judge(self.document, request, response, strict=self.strict)
         sent.answer = properties.body_of(response)
+        self.eagerness.note(name, succeeded=response.is_success)
         if not response.is_success:
             sent.status = 0
             raise Refused(f"{response.status_code} {_reason(response, sent.answer)}".strip())
@@ -140,6 +155,10 @@ class ApiMachine(Machine):
         """Ids in the answer, and those that the client has chosen, are for later requests."""
         operation = request.operation
         found = list(self.resources.harvest(operation, answer))
+        if operation.changes:
+            used = (value for value in arguments.values() if isinstance(value, str | int))
+            changed = (str(value) for value in (*(value for _, value in found), *used))
+            self.changed.update(dict.fromkeys(changed, len(self.changed) + 1))
         if operation.method in ("POST", "PUT") and isinstance(request.body, Mapping):
             found += self.resources.harvest(operation, request.body)
         for parameter, key in self.resources.chosen_by_client(operation):
@@ -161,6 +180,10 @@ class ApiMachine(Machine):
         """Whether ids of all these kinds are known."""
         shelves: Shelves = self.world.shared[SHELVES]
         return all(shelves.values(key.name) for key in keys)
+
+    def foretold_eagerness(self, name: str) -> float:
+        """See `Machine`."""
+        return self.eagerness.of(name, self.has)
 
 
 def _call_of(world: Any, actor: Any) -> Call | None:
@@ -301,12 +324,18 @@ class RuleMaker:
         self._plain = Values(document, wide=wide)
         self._values = Values(document, self._special, wide=wide)
         self._operation = ""
+        self._sorted: set[str] = set()
+        self._kinds = {key.resource: key for key in resources.given if key.field == "id"}
 
     def _special(self, name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any] | None:
         """A field whose strategy was given, or that names a resource."""
         given = self._given(name)
         if given is not None:
             return given
+        if _before(name, "_type") in self._sorted and "enum" in schema:
+            return Sort(_before(name, "_type"), schema["enum"], self._kinds)
+        if _before(name, "_id") in self._sorted:
+            return self._sorted_flow(name, self._plain.strategy(schema))
         key = self._resources.key_of_field(name)
         if key is None:
             return None
@@ -315,6 +344,9 @@ class RuleMaker:
             low = schema.get("minItems", 0)
             return st.lists(inner, min_size=low, max_size=schema.get("maxItems", low + 3))
         return Flow(key, self._plain.strategy(schema))
+
+    def _sorted_flow(self, name: str, otherwise: st.SearchStrategy[Any]) -> SortedFlow:
+        return SortedFlow(_before(name, "_id"), self._kinds, otherwise)
 
     def _given(self, name: str) -> st.SearchStrategy[Any] | None:
         for full in (f"{self._operation}.{name}", name):
@@ -335,6 +367,7 @@ class RuleMaker:
     def rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
         """A rule, and which argument each parameter is."""
         self._operation = operation.name
+        self._sorted = self._resources.sorted_in(operation)
         names: Names = {}
         arguments: dict[str, st.SearchStrategy[Any]] = {}
         needed: list[Key] = []
@@ -362,14 +395,19 @@ class RuleMaker:
         if given is not None:
             return given
         if parameter.where == "header" and KEY_NAME.match(parameter.name):
-            return keys_of(parameter.schema)
+            keys = keys_of(parameter.schema, operation.name)
+            return keys if parameter.required else keys | st.just(OMITTED)
         try:
             found = self._values.field(parameter.name, parameter.schema)
         except TooDeep:
             found = st.none()
         if parameter.where == "path":
+            if _before(parameter.name, "_type") in self._sorted:
+                return found
             key = self._resources.key_of(operation, parameter)
             made_up = Persistent(self._plain.strategy(parameter.schema), _fits_a_path)
+            if _before(parameter.name, "_id") in self._sorted:
+                return self._sorted_flow(parameter.name, made_up)
             if key is None or key not in self._resources.given:
                 is_id = key is not None and self._resources.is_id(parameter.name)
                 return Flow(ANYTHING, made_up) if is_id else made_up
@@ -380,18 +418,26 @@ class RuleMaker:
         return found if parameter.required else st.just(OMITTED) | found
 
 
+def _before(name: str, ending: str) -> str:
+    """What stands before that: `target_type` is about a target."""
+    plain = words(name)
+    return plain.removesuffix(ending) if plain.endswith(ending) else ""
+
+
 def _fits_a_path(value: Any) -> bool:
     """What is not empty, and does not mean another path."""
     return value not in ("", ".", "..") and "/" not in str(value)
 
 
-def keys_of(schema: Mapping[str, Any]) -> st.SearchStrategy[str]:
-    """Idempotency keys: few, so that the same one comes again, also from somebody else."""
+def keys_of(schema: Mapping[str, Any], name: str) -> st.SearchStrategy[str]:
+    """Idempotency keys of an operation: few, so that the same one comes again, also from somebody
+    else. Those of other operations are others: of a key in the wrong place one learns little."""
     is_uuid = schema.get("format") == "uuid"
     low = max(int(schema.get("minLength", 0)), 1)
     if is_uuid:
-        return st.integers(1, KEYS).map(lambda n: f"00000000-0000-4000-8000-{n:012d}")
-    return st.integers(1, KEYS).map(lambda n: f"key-{n}".ljust(low, "0"))
+        about = zlib.crc32(name.encode())
+        return st.integers(1, KEYS).map(lambda n: f"{about:08x}-0000-4000-8000-{n:012d}")
+    return st.integers(1, KEYS).map(lambda n: f"{name}-{n}".ljust(low, "0"))
 
 
 def _argument(name: str, taken: Mapping[str, Any]) -> str:
@@ -415,6 +461,7 @@ def _rule(
 
     def may(self: ApiMachine, actor: Any) -> bool:
         self.acting = actor.index  # whose ids are drawn next
+        self.sorts.clear()
         return self.has(needed) and (len(self.sent) > PATIENCE or self.has(helpful))
 
     act.__name__, act.__qualname__ = name, f"Api.{name}"

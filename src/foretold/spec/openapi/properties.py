@@ -2,8 +2,9 @@
 
 Each answer: no 5xx that the schema does not announce, no success that it does not document, and
 a body that matches its schema. Besides, at quiet moments: a request that may be repeated (PUT,
-DELETE, or one with an idempotency key) is repeated, and must be refused or make nothing more; a
-request that needs credentials is made without them, and must be refused and change nothing.
+DELETE, or one with an idempotency key) is repeated, and must be refused or make nothing more; one
+with a key is sent twice at once, and by somebody else, whose key is another one; a request that
+needs credentials is made without them, and must be refused and change nothing.
 
 "Changes nothing" is judged by what the API itself shows: lists and resources are read before and
 after, by the same actor. Fields that tell a time or a version are left out of the comparison.
@@ -11,10 +12,12 @@ after, by the same actor. Fields that tell a time or a version are left out of t
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from foretold.errors import PropertyViolated
 from foretold.spec.openapi.conformity import mismatch
@@ -126,9 +129,40 @@ async def _repeat(machine: ApiMachine, sent: Sent) -> None:
         return  # it is refused, as it may be
     if sent.status is not None and request.key is not None:
         _compare_answers(request, sent, body_of(again))
+        await _repeat_by_another(machine, sent)
+        await _send_twice_at_once(machine, sent)
     before = await snapshot(machine, sent)
     judge(machine.document, request, await request.send(client), strict=machine.strict)
     await _compare(machine, sent, before, f"{request}, sent once more by {sent.actor.name},")
+
+
+async def _repeat_by_another(machine: ApiMachine, sent: Sent) -> None:
+    """The same key in somebody else's hand is another key."""
+    others = [actor for actor in machine.cast if actor is not sent.actor]
+    if others and made_anew(sent.request, sent.answer) is not None:
+        other: Any = others[len(machine.sent) % len(others)]
+        answer = await sent.request.send(other.web)
+        judge(machine.document, sent.request, answer, strict=machine.strict)
+        if answer.is_success:
+            _check_owners(sent, Sent(sent.request, other, answer.status_code, body_of(answer)))
+
+
+async def _send_twice_at_once(machine: ApiMachine, sent: Sent) -> None:
+    """Under a key that is new: one of the two does it, the other one gets its answer or none."""
+    if made_anew(sent.request, sent.answer) is None:
+        return
+    fresh = sent.request.under_another_key(len(machine.sent))
+    answers = await asyncio.gather(fresh.send(sent.actor.web), fresh.send(sent.actor.web))
+    for answer in answers:
+        judge(machine.document, fresh, answer, strict=machine.strict)
+    made = {repr(made_by(body_of(answer))): None for answer in answers if answer.is_success}
+    if len(made) > 1:
+        raise violated(
+            fresh.operation,
+            f"{fresh} with the idempotency key {fresh.key!r} was sent twice at the same time by "
+            f"{sent.actor.name}, and made two things: {', then '.join(made)}",
+            4,
+        )
 
 
 def _compare_answers(request: Request, sent: Sent, again: Any) -> None:
@@ -147,6 +181,12 @@ def made_by(answer: Any) -> Any:
     if not isinstance(answer, dict):
         return None
     return next((answer[name] for name in IDS if answer.get(name) is not None), None)
+
+
+def made_anew(request: Request, answer: Any) -> Any:
+    """The id of what was made; None if it was there before, and is named in the path."""
+    made = made_by(answer)
+    return None if str(made) in unquote(request.path).split("/") else made
 
 
 async def probe(machine: ApiMachine) -> int:
@@ -235,16 +275,21 @@ def steady(value: Any) -> Any:
 def check_owner(machine: ApiMachine, sent: Sent) -> None:
     """Two actors who each made something with the same idempotency key have made two things."""
     request = sent.request
-    made = made_by(sent.answer)
-    if request.key is None or made is None or not request.operation.changes:
+    if request.key is None or not request.operation.changes:
         return
     for other in machine.sent:
         same = other.request.operation is request.operation and other.request.key == request.key
-        if same and other.actor is not sent.actor and made_by(other.answer) == made:
-            raise violated(
-                request.operation,
-                f"{sent.actor.name} sent {request} with the idempotency key {request.key!r}, and "
-                f"was answered with {made!r}, which {other.actor.name} had made with the same "
-                "key: keys of different users are different keys",
-                3,
-            )
+        if same and other.actor is not sent.actor:
+            _check_owners(other, sent)
+
+
+def _check_owners(first: Sent, second: Sent) -> None:
+    request, made = second.request, made_anew(second.request, second.answer)
+    if made is not None and made_by(first.answer) == made:
+        raise violated(
+            request.operation,
+            f"{second.actor.name} sent {request} with the idempotency key {request.key!r}, and was "
+            f"answered with {made!r}, which {first.actor.name} had made with the same key: keys of "
+            "different users are different keys",
+            3,
+        )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -43,6 +44,14 @@ class Request:
     def __str__(self) -> str:
         return f"{self.operation.method} {self.path}"
 
+    def under_another_key(self, number: int) -> Request:
+        """The same, with an idempotency key that nobody has used."""
+        name = next(name for name in self.headers if KEY_NAME.match(name))
+        old = self.headers[name]
+        made = uuid.uuid5(_KEYS, f"{old} {number}")
+        new = str(made) if _is_uuid(old) else f"{old}-{made.hex[:8]}"
+        return replace(self, headers={**self.headers, name: new})
+
     async def send(self, client: Any) -> Any:
         """Send it; returns the response."""
         options: dict[str, Any] = {
@@ -68,6 +77,17 @@ class Request:
         else:
             options["content"] = json.dumps(self.body).encode()
             options["headers"]["Content-Type"] = media if "*" not in media else "application/json"
+
+
+_KEYS = uuid.UUID(int=0)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _form(body: Any) -> dict[str, str]:
@@ -96,8 +116,8 @@ def request_for(
     cookies: dict[str, str] = {}
     for parameter in operation.parameters:
         value = arguments.get(names[f"{parameter.where}:{parameter.name}"], OMITTED)
-        if value is OMITTED:
-            continue
+        if value is OMITTED or (value is None and not parameter.required):
+            continue  # outside of JSON there is no null: it is left out
         if parameter.where == "path":
             path = path.replace("{" + parameter.name + "}", quote(text_of(value), safe=""))
         elif parameter.where == "query":

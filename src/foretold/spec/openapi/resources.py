@@ -2,11 +2,10 @@
 
 `POST /orders` answers `{"id": 7}`; `{order_id}` in `/orders/{order_id}/pay` is such an id. That is
 known from names: the path before a parameter, fields called `id` or `order_id`, the title of an
-answer's schema; and from the document's links, where it has some. What is not known this way can
-be said: `foretold.openapi(app, feeds={"basket": "order"})`.
-
-An id belongs to whoever got it. Actors use their own most of the time, another's now and then, and
-sometimes one that was made up.
+answer's schema; and from the document's links, where it has some. `sender_account_id` is the id of
+an account, if there are accounts and nothing is called a sender account; a token that an answer has
+under the name that a request wants is that token. What is not known this way can be said:
+`foretold.openapi(app, feeds={"basket": "order"})`. Which of the ids is taken: `flows.py`.
 """
 
 from __future__ import annotations
@@ -15,19 +14,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from hypothesis import strategies as st
-
-from foretold.spec.machine.bundles import PICKS, SHELVES, Kept, Shelves, ranked
 from foretold.spec.openapi.document import Document, Operation, Parameter
 
 WRAPPERS = {"data", "results", "result", "content", "entries", "records", "rows", "list", "page"}
 IDS = ("id", "uuid", "pk")
 _ID_OF = re.compile(r"(.+?)[_-]?(?:id|uuid|pk)s?$", re.IGNORECASE)
 _SUFFIXES = re.compile(
-    r"(_?(out|read|response|result|public|schema|model|detail|details|view|dto|list|page|created))+$"
+    r"(_?(out|read|response|answer|result|public|schema|model|detail|details|view|dto|list|page"
+    r"|created))+$"
 )
-HOWS, OWN_BELOW, ANY_BELOW = 8, 6, 7
-"""Of eight ids six are one's own, one is anybody's and one is made up."""
+_TOKEN = re.compile(r"(.+_)?(token|nonce|ticket)$")
+"""What one is given, and has to show."""
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 HARVEST_MAX = 10
 
 
@@ -62,6 +60,12 @@ def singular(name: str) -> str:
     return name[:-1] if name.endswith("s") and not name.endswith(("ss", "us", "is")) else name
 
 
+def _endings(name: str) -> list[str]:
+    """`sender_account` may be a sender account, or an account."""
+    parts = name.split("_")
+    return ["_".join(parts[start:]) for start in range(len(parts))]
+
+
 def resource_of(operation: Operation) -> str:
     """What the path is about: its last part that is no parameter."""
     fixed = [part for part in operation.path.split("/") if part and not part.startswith("{")]
@@ -77,13 +81,14 @@ class Resources:
         self._document = document
         self._feeds = {words(name): words(resource) for name, resource in feeds.items()}
         self._operations = list(operations)
+        self.given: set[Key] = set()
+        """What some operation's answer, or request, really has."""
         self.wanted: set[Key] = {
             key
             for operation in self._operations
             for parameter in operation.parameters
             if parameter.where == "path"
-            for key in [self.key_of(operation, parameter)]
-            if key is not None
+            for key in self._keys_of(operation, parameter)
         }
         self.wanted |= set(self._named_in_requests())
         self.links: dict[str, list[tuple[tuple[str, ...], Key]]] = {}
@@ -94,7 +99,6 @@ class Resources:
             for key in self._gives(operation):
                 self.givers.setdefault(key, set()).add(operation.name)
         self.given = set(self.givers)
-        """What some operation's answer, or request, really has."""
 
     def _named_in_requests(self) -> Iterator[Key]:
         """Fields of bodies and parameters in queries that look like ids of something."""
@@ -104,7 +108,9 @@ class Resources:
                 plain = words(name)
                 found = _ID_OF.fullmatch(plain) if plain not in IDS else None
                 if found:
-                    yield Key(singular(found[1]), "id")
+                    yield from (Key(each, "id") for each in _endings(singular(found[1])))
+                elif _TOKEN.fullmatch(plain):
+                    yield Key(plain, "id")
 
     def chosen_by_client(self, operation: Operation) -> list[tuple[Parameter, Key]]:
         """`PUT /notes/{name}`: who writes a thing chooses what it is called."""
@@ -130,27 +136,40 @@ class Resources:
 
     def key_of(self, operation: Operation, parameter: Parameter) -> Key | None:
         """What a parameter in the path names; None if it is one of a few words."""
+        keys = self._keys_of(operation, parameter)
+        return next((key for key in keys if key in self.given), keys[-1] if keys else None)
+
+    def _keys_of(self, operation: Operation, parameter: Parameter) -> list[Key]:
+        """What it may name, the likeliest first."""
         name = words(parameter.name)
         if "enum" in parameter.schema or "const" in parameter.schema:
-            return None
+            return []
         if name in self._feeds:
-            return Key(self._feeds[name], "id")
+            return [Key(self._feeds[name], "id")]
         before = operation.path.partition("{" + parameter.name)[0]
         fixed = [part for part in before.split("/") if part and not part.startswith("{")]
         around = singular(fixed[-1]) if fixed else "root"
         if name in IDS:
-            return Key(around, "id")
+            return [Key(around, "id")]
         found = _ID_OF.fullmatch(name)
-        return Key(singular(found[1]), "id") if found else Key(around, name)
+        if found is None:
+            return [Key(around, name)]
+        what = singular(found[1])
+        # `/line-items/{item_id}`: the path says more than the name.
+        wider = [Key(around, "id")] if around.endswith(f"_{what}") else []
+        return [*wider, Key(what, "id")]
 
     def key_of_field(self, name: str) -> Key | None:
         """What a field of a body, or a parameter in the query, names; None if it names nothing."""
         plain = words(name)
         if plain in self._feeds:
             return Key(self._feeds[plain], "id")
+        if _TOKEN.fullmatch(plain):
+            key = Key(plain, "id")
+            return key if key in self.given else None
         found = _ID_OF.fullmatch(plain) if plain not in IDS else None
-        key = Key(singular(found[1]), "id") if found else None
-        return key if key in self.given else None
+        endings = _endings(singular(found[1])) if found else []
+        return next((key for each in endings if (key := Key(each, "id")) in self.given), None)
 
     def named_in(self, schema: Any) -> list[Key]:
         """The resources that a body has to name."""
@@ -173,13 +192,25 @@ class Resources:
 
     def names_of(self, operation: Operation, schema: Any) -> set[str]:
         """What the things in an answer may be called: by the path, and by the schema's title."""
-        names = {resource_of(operation)}
+        names: set[str] = set()
         while isinstance(schema, Mapping):
             title = schema.get("title") or str(schema.get("$ref", "")).rpartition("/")[2]
             names.add(singular(_SUFFIXES.sub("", words(title))))
             followed = self._document.follow(schema)
             schema = followed.get("items") if isinstance(followed, Mapping) else None
-        return names - {""}
+        # A title says more than a path: what `POST /worlds/{id}/notes` answers is a note.
+        known = names & {key.resource for key in self.wanted}
+        return known or (names | {resource_of(operation)}) - {""}
+
+    def sorted_in(self, operation: Operation) -> set[str]:
+        """What has its kind said beside its id: `target`, if there is a `target_type`."""
+        of_body = self._properties(operation.body.schema) if operation.body is not None else {}
+        fields = {words(p.name): p.schema for p in operation.parameters} | of_body
+        return {
+            name.removesuffix("_type")
+            for name, schema in fields.items()
+            if name.endswith("_type") and "enum" in self._document.follow(schema)
+        }
 
     def _properties(self, schema: Any) -> dict[str, Any]:
         schema = self._document.follow(schema)
@@ -207,6 +238,8 @@ class Resources:
                 yield from (Key(each, "id") for each in names if Key(each, "id") in self.wanted)
             elif any(Key(each, name) in self.wanted for each in names):
                 yield from (Key(each, name) for each in names if Key(each, name) in self.wanted)
+            elif _TOKEN.fullmatch(name) and Key(name, "id") in self.wanted:
+                yield Key(name, "id")
             elif found := _ID_OF.fullmatch(name):
                 key = Key(singular(found[1]), "id")
                 if key in self.wanted:
@@ -246,60 +279,17 @@ class Resources:
                 plain = words(name)
                 if isinstance(each, str | int) and not isinstance(each, bool):
                     yield from ((key, each) for key in self._keys([plain], names))
+                    yield from ((key, each) for key in self._told(plain, each, value))
                     if plain in IDS or _ID_OF.fullmatch(plain):
                         yield ANYTHING, each
                 elif isinstance(each, list | Mapping):
                     yield from self._in_value(each, self._inside(plain, names), depth + 1)
 
-
-# ---------------------------------------------------------------- ids
-
-
-class Owned:
-    """An id that the API gave out: to whom, and an object of its own, so that it can be told from
-    an equal number that means something else."""
-
-    owner: int = -1
-
-
-class OwnedText(str, Owned):
-    """A text that is an id."""
-
-
-class OwnedNumber(int, Owned):
-    """A number that is an id."""
-
-
-def owned(value: str | int, owner: int) -> str | int:
-    """The value, as an id of somebody's."""
-    made: Any = OwnedText(value) if isinstance(value, str) else OwnedNumber(value)
-    made.owner = owner
-    found: str | int = made
-    return found
-
-
-class Flow(st.SearchStrategy[Any]):
-    """Ids of one kind: one's own, anybody's, or made up (`otherwise`)."""
-
-    def __init__(self, key: Key, otherwise: st.SearchStrategy[Any]) -> None:
-        super().__init__()
-        self.key = key
-        self.otherwise = otherwise
-
-    def __repr__(self) -> str:
-        return f"ids of {self.key.name}"
-
-    def do_draw(self, data: Any) -> Any:
-        """Always the same two choices, whatever there is, so that a tape means the same."""
-        source, machine = data.provider.drawer.source, data.hypothesis_runner
-        how = source.choose(HOWS, f"whose {self.key.name}")
-        number = source.choose(PICKS, self.key.name)
-        shelves: Shelves = machine.world.shared[SHELVES]
-        values: list[Kept] = shelves.values(self.key.name)
-        own = [kept for kept in values if kept.value.owner == machine.acting]
-        pool = values if how >= OWN_BELOW or not own else own
-        if not pool or how >= ANY_BELOW:
-            return data.draw(self.otherwise)
-        kept = ranked(pool, number)[0]
-        shelves.drawn.append(kept)
-        return kept.value
+    def _told(self, name: str, value: str | int, around: Mapping[str, Any]) -> Iterator[Key]:
+        """`"action": "3f08…"`, and `"target_id"` beside a `"target_type"`: fields of no schema."""
+        kind = name if isinstance(value, str) and _UUID.fullmatch(value) else ""
+        if name.endswith("_id"):
+            kind = str(around.get(f"{name.removesuffix('_id')}_type", ""))
+        key = Key(singular(kind), "id")
+        if kind and key in self.wanted:
+            yield key

@@ -1,0 +1,80 @@
+"""The platform once more, with no rule written by hand: they come from its OpenAPI document.
+
+    foretold explore examples.deep_sci_fi.schema_machine:DeepSciFiApi
+    foretold explore examples.deep_sci_fi.schema_machine:DeepSciFiApi --plant
+
+It knows nothing of worlds and dwellers; it knows what every API has to keep.
+"""
+
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+
+import foretold
+from examples.deep_sci_fi.app import Settings, bugs
+from examples.deep_sci_fi.machine import scenery
+from examples.deep_sci_fi.machine.platform import APP, FAULTS
+
+CALM_ENOUGH = FAULTS.without("db_restart", "db_read_only")
+"""These two end connections that are just being made, and asyncpg has a word of its own for that,
+which the platform does not know yet: it answers with 500."""
+AGENTS = 4
+ADMINS = frozenset({scenery.api_key(AGENTS)})
+"""The last of them is an administrator as well."""
+KEY = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
+ONCE = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "format": "uuid"},
+}
+
+BUSY = {"description": "The database does not answer; try again"}
+
+
+def document() -> dict[str, Any]:
+    """What FastAPI writes, and what no signature tells: what changes something needs a key, and may
+    be sent under an idempotency key; the platform may be busy; a story that is there is shown."""
+    found = copy.deepcopy(APP.openapi())
+    answers = found["paths"]["/api/stories"]["post"]["responses"]
+    answers["200"] = answers["201"]
+    found["components"]["securitySchemes"] = {"key": KEY}
+    for path, methods in found["paths"].items():
+        for method, operation in methods.items():
+            operation["responses"]["503"] = BUSY
+            if method != "get" and path != "/api/auth/agent":
+                operation["security"] = [{"key": []}]
+                operation.setdefault("parameters", []).append(ONCE)
+    return found
+
+
+def credentials(actor: Any) -> dict[str, str]:
+    """The keys that the scenery has given to the first four agents."""
+    return {"x-api-key": scenery.api_key(actor.index + 1)}
+
+
+WORDS_THAT_MEAN_SOMETHING = {
+    "origin_region": st.sampled_from(scenery.REGIONS),
+    "field": st.sampled_from(["premise", "scientific_basis", "title"]),
+}
+"""The document calls them texts."""
+Api: Any = foretold.openapi(
+    document(),
+    app=APP,
+    actors=AGENTS,
+    faults=CALM_ENOUGH,
+    credentials=credentials,
+    overrides=WORDS_THAT_MEAN_SOMETHING,
+)
+
+
+class DeepSciFiApi(Api):  # type: ignore[misc]  # it is made at run time
+    """All operations of the platform."""
+
+    async def serve(self) -> Any:
+        wrong = {name for name in bugs.KNOWN if foretold.mutant(name)}
+        APP.state.settings = Settings(bugs=frozenset(wrong), admin_keys=ADMINS)
+        schema = scenery.STRICT if bugs.WITHOUT.keys().isdisjoint(wrong) else scenery.LAX
+        pg = await self.world.postgres(schema=schema)
+        return await self.world.web(APP, environment={"DATABASE_URL": pg.url("asyncpg")})
