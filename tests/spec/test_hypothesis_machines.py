@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, note, reject, seed, settings
+from hypothesis import HealthCheck, Phase, assume, note, reject, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import FailedHealthCheck, InvalidDefinition
 from hypothesis.stateful import (
@@ -53,10 +53,17 @@ def rule_calls(kind: Kind, program: list[str]) -> list[str]:
 
 
 def own_settings(examples: int) -> settings:
-    """For Hypothesis itself: nothing kept, and nothing that depends on how busy the machine is."""
-    quiet = list(HealthCheck)
+    """For Hypothesis itself: nothing kept, and nothing that depends on how busy the machine is or
+    on whether it is one for continuous integration, where Hypothesis says more."""
     return settings(
-        database=None, max_examples=examples, deadline=None, suppress_health_check=quiet
+        settings.get_profile("default"),
+        database=None,
+        max_examples=examples,
+        deadline=None,
+        derandomize=False,
+        phases=(Phase.generate, Phase.shrink),
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
     )
 
 

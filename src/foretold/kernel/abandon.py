@@ -15,9 +15,10 @@ freed is freed as it stands. A generator that somebody else holds is not freed, 
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Final
 
@@ -123,6 +124,55 @@ def abandon(*coros: Any) -> None:
     for frame in frames:
         if frame is not None:
             _empty(frame)
+
+
+# --- greenlets that the dead hold ----------------------------------------------------------------
+
+_THROWS_MAX: Final = 50
+"""A greenlet that waits for something else each time is left lying after so many."""
+
+
+def greenlets_of(*coros: Any) -> list[Any]:
+    """The suspended greenlets of coroutines: SQLAlchemy runs its code in them."""
+    known: Any = sys.modules.get("greenlet")
+    if known is None:
+        return []
+    frames = [_frame_of(each) for coro in coros for each in _chain(coro)]
+    return [
+        value
+        for frame in frames
+        if frame is not None
+        for value in frame.f_locals.values()
+        if isinstance(value, known.greenlet) and value
+    ]
+
+
+def end_greenlets(greenlets: list[Any]) -> None:
+    """Unwind what greenlets of this thread were doing. Their stacks are C's, and cannot be thrown
+    away: who frees one has `GreenletExit` raised in it, once; and if a `finally` there waits for
+    something, it is never freed, nor what it knows. So it is raised again, until nothing is left.
+    For the end of a run alone: by then, nothing they do has an effect."""
+    if not greenlets:
+        return
+    known: Any = sys.modules["greenlet"]
+    level = logging.root.manager.disable
+    logging.disable()
+    try:  # what they say of their end is for nobody
+        for each in greenlets:
+            with suppress(ValueError, known.error):  # it is another thread's
+                each.parent = known.getcurrent()
+                _unwind(each, known.GreenletExit)
+    finally:
+        logging.disable(level)
+
+
+def _unwind(greenlet: Any, exit: type[BaseException]) -> None:
+    for _ in range(_THROWS_MAX):
+        if greenlet.dead:
+            break
+        with suppress(BaseException):
+            awaited: Any = greenlet.throw(exit)
+            awaited.close()  # nobody will
 
 
 # --- generators that the dead hold ---------------------------------------------------------------

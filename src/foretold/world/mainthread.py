@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from foretold.kernel.abandon import end_greenlets, greenlets_of
 from foretold.kernel.threads.baton import StrandEnded
 
 if TYPE_CHECKING:
@@ -30,7 +31,18 @@ def live(host: Host) -> None:
             raise
         except BaseException as error:
             crew.baton.thrown = error
-        crew.end_iteration(crew.main)
+        try:
+            crew.end_iteration(crew.main)
+        except StrandEnded:
+            _end_greenlets(host)
+            raise
+
+
+def _end_greenlets(host: Host) -> None:
+    """They belong to this thread: nobody else could, and they would never be freed."""
+    loops = [*host.loops, *(loop for loop in host.world.graves if loop.host is host)]
+    coros: list[Any] = [task.get_coro() for loop in loops for task in asyncio.all_tasks(loop)]
+    end_greenlets(greenlets_of(*coros, *(each for loop in loops for each in loop._asyncgens)))
 
 
 def _iterate(host: Host) -> None:

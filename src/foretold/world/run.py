@@ -16,7 +16,12 @@ from typing import Any
 
 from foretold.arguments import nearest
 from foretold.errors import BackgroundFailure, ForetoldError, HostDied, RunDiscarded, UsageError
-from foretold.kernel.abandon import abandon, nothing_is_finalized
+from foretold.kernel.abandon import (
+    abandon,
+    end_greenlets,
+    greenlets_of,
+    nothing_is_finalized,
+)
 from foretold.kernel.actors import restart_numbers
 from foretold.kernel.branches import Branches
 from foretold.kernel.clock import to_ns
@@ -524,6 +529,7 @@ def _close_tasks(loop: HostLoop) -> int:
     loop.abandon()
     left = sorted(asyncio.all_tasks(loop), key=hash)
     generators = list(loop._asyncgens)
+    greenlets = greenlets_of(*(task.get_coro() for task in left), *generators)
     for task in left:
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
         coro: Any = task.get_coro()
@@ -536,4 +542,5 @@ def _close_tasks(loop: HostLoop) -> int:
         if inner is not None:
             with contextlib.suppress(BaseException):
                 inner.close()
+    end_greenlets(greenlets)
     return len(left)

@@ -45,7 +45,7 @@ def test_hypothesis_finds_no_shorter_one(name: str) -> None:
     """Hypothesis comes to the same verdict, and its program has no fewer calls."""
     _, theirs, shortest = CLASSICS[name]
     settings = hypothesis.settings(
-        max_examples=1_000,
+        max_examples=20_000,
         database=None,
         deadline=None,
         derandomize=True,
