@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import re
 from collections.abc import Iterator
@@ -132,3 +133,12 @@ def test_a_client_may_go_while_the_answer_to_its_commit_is_on_its_way() -> None:
 
     foretold.explore(main, runs=60, seed=0, confirm=False, mutant="lost_mail")
     assert 6 <= sum(orders) <= 54, orders
+
+
+def test_no_run_outlives_the_next() -> None:
+    """Processes are killed while they work, in threads, greenlets and generators: what they knew is
+    let go. (The application is a global of its module, and keeps what it had in its last run.)"""
+    silent(30, 4_000)
+    gc.collect()
+    worlds = [each for each in gc.get_objects() if isinstance(each, foretold.World)]
+    assert len(worlds) <= 1

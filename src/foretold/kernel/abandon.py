@@ -66,6 +66,16 @@ def _mark(coro: Any) -> None:
     ctypes.c_ubyte.from_address(id(coro) + _STATE_BYTE).value = _COMPLETED
 
 
+def _awaited_by(coro: Any) -> Any:
+    for name in ("cr_await", "gi_yieldfrom", "ag_await"):
+        inner = getattr(coro, name, None)
+        if inner is not None:
+            return inner
+    # One of foretold's own generators may step through a coroutine by hand; it says so.
+    frame = getattr(coro, "gi_frame", None)
+    return None if frame is None else getattr(frame.f_locals.get("self"), "steps_through", None)
+
+
 def _chain(coro: Any) -> list[Any]:
     """A coroutine and all that it waits in, as long as they are Python's own."""
     found = []
@@ -73,14 +83,7 @@ def _chain(coro: Any) -> list[Any]:
         getattr(coro, name, None) is not None for name in ("cr_frame", "gi_frame", "ag_frame")
     ):
         found.append(coro)
-        coro = next(
-            (
-                inner
-                for name in ("cr_await", "gi_yieldfrom", "ag_await")
-                if (inner := getattr(coro, name, None)) is not None
-            ),
-            None,
-        )
+        coro = _awaited_by(coro)
     return found
 
 

@@ -7,7 +7,9 @@ code, unmodified; only the selector, the sockets and the names under it are the 
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import weakref
 from asyncio import base_events, unix_events
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -211,6 +213,7 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             if over_tls is not None:
                 over_tls._closed = True
             transport._closing, transport._sock = True, None
+            _hush_asyncpg(transport._protocol)
 
     def forget(self) -> None:
         """Let go of all that was to run here: the process died, and somebody may hold the loop."""
@@ -317,3 +320,13 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             "another process runs in real time, and its answers are not on the tape",
             'world.host("worker").start(main)  # a process of the simulated world',
         )
+
+
+def _hush_asyncpg(protocol: Any) -> None:
+    """A connection of asyncpg complains when it is freed and was not closed. Of a dead process that
+    may be later: a global of the program holds it until the next run."""
+    if type(protocol).__module__.startswith("asyncpg."):
+        for each in gc.get_referents(protocol):  # it tells nobody whose it is
+            connection: Any = each() if isinstance(each, weakref.ref) else None
+            if hasattr(connection, "_aborted"):
+                connection._aborted = True

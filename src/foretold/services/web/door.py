@@ -69,10 +69,12 @@ class Stepwise:
     """Awaits a coroutine, and holds it at one of its suspensions if its visit says so."""
 
     def __init__(self, visit: Visit, coro: Any) -> None:
-        self._visit, self._coro = visit, coro
+        self._visit = visit
+        self.steps_through = coro
+        """Under this name `kernel/abandon.py` finds it."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        visit, inner = self._visit, self._coro.__await__()
+        visit, inner = self._visit, self.steps_through.__await__()
         step: Callable[..., Any] = inner.send
         value: Any = None
         while True:
