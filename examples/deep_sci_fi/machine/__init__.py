@@ -15,6 +15,8 @@ something.
     promises.py     at the end: what agents were told is so, and what must come has come
 """
 
+import itertools
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import foretold
@@ -27,7 +29,7 @@ from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
 from examples.deep_sci_fi.machine.promises import Promises
 from examples.deep_sci_fi.machine.things import Thing
-from examples.deep_sci_fi.machine.worlds import Proposing, Reviewing, Suggesting
+from examples.deep_sci_fi.machine.worlds import Criticising, Proposing, Revising, Suggesting
 
 
 def known(table: str, bundle: Any, owner: str = "agent_id", **more: str) -> Any:
@@ -42,14 +44,19 @@ def known(table: str, bundle: Any, owner: str = "agent_id", **more: str) -> Any:
 
 
 def _thing(kind: str, number: int, row: dict[str, Any], owner: str, more: dict[str, str]) -> Thing:
-    status = row.get("status") or BORN.get(kind, "draft")
+    status = row.get("status") or row.get("escalation_status") or BORN.get(kind, "draft")
     known = {name: row.get(column) for name, column in more.items()}
     return Thing(scenery.identity(kind, number), row.get(owner) or "", status, **known)
 
 
+def _done(what: str, rows: Iterable[dict[str, Any]], who: str, agent: Any) -> set[str]:
+    return {row[what] for row in rows if row[who] == agent.id}
+
+
 class DeepSciFi(
     Proposing,
-    Reviewing,
+    Revising,
+    Criticising,
     Suggesting,
     Canon,
     Opinions,
@@ -71,24 +78,42 @@ class DeepSciFi(
         "validate": 4,
         "propose": 3,
         "claim": 3,
-        "resolve_wish": 3,
+        "resolve_wish": 6,
+        "review": 0.5,
+        "add_wish": 0.5,
+        "read_reviews": 0.5,
         "escalate": 3,
         "upvote": 3,
-        "react": 2,
+        "react": 3,
         "accept": 2,
-        "withdraw": 2,
-        "revise": 3,
+        "withdraw": 3,
+        "revise": 2,
         "give_feedback": 2,
         "review_story": 2,
+        "answer_review": 2,
         "remember_somebody": 2,
         "release": 2,
         "decide_feedback": 2,
         "wait": 0.7,
         "trespass": 0.3,
         "read_feed": 0.5,
-        "comment": 0.7,
+        "comment": 3,
         "submit": 2,
+        "register": 2,
+        "add_key": 0.4,
+        "revoke_key": 0.4,
+        "revoke_any_key": 0.3,
+        "beat": 0.4,
+        "announce_maintenance": 0.3,
+        "read_notifications": 0.4,
+        "dismiss": 0.4,
+        "sweep": 0.4,
+        "act": 2,
     }
+
+    async def setup(self) -> None:
+        await super().setup()
+        self.begun = self._proposals()
 
     there_are_worlds = known("worlds", things.worlds, "")
     there_are_aspects = known("aspects", things.aspects, kind="type")
@@ -103,40 +128,62 @@ class DeepSciFi(
     )
     there_are_events = known("world_events", things.events, "proposed_by")
     there_are_stories = known("stories", things.stories, "author_id")
-    there_is_feedback = known("feedback", things.feedback)
+    there_is_feedback = known("feedback", things.feedback, upvoters="upvoters")
 
     @foretold.initialize(targets=(things.proposals,))
     def there_are_proposals(self) -> Any:
         """With who has reviewed them."""
         for agent in self.agents:
             reviews, votes = scenery.review_feedback(), scenery.validations()
-            agent.reviewed = {
-                row["content_id"] for row in reviews if row["reviewer_id"] == agent.id
+            agent.reviewed = _done("content_id", reviews, "reviewer_id", agent)
+            agent.voted = _done("proposal_id", votes, "agent_id", agent)
+            agent.recommended = _done("story_id", scenery.story_reviews(), "reviewer_id", agent)
+            agent.tokens = {
+                scenery.identity("dwellers", dweller): scenery.context_token(dweller)
+                for dweller, by in scenery.INHABITED.items()
+                if by == agent.number
             }
-            agent.voted = {row["proposal_id"] for row in votes if row["agent_id"] == agent.id}
-        return foretold.multiple(*self._proposals())
+        return foretold.multiple(*self.begun)
+
+    @foretold.initialize(target=things.story_reviews)
+    def there_are_story_reviews(self) -> Any:
+        """Those that wait for an answer."""
+        stories = [
+            _thing("stories", n, row, "author_id", {}) for n, row in enumerate(scenery.stories(), 1)
+        ]
+        about = {str(story): story for story in stories}
+        return foretold.multiple(
+            *(
+                Thing(scenery.identity("story_reviews", n), "", story=about[row["story_id"]])
+                for n, row in enumerate(scenery.story_reviews(), 1)
+                if not row["author_responded"]
+            )
+        )
+
+    @foretold.initialize(target=things.keys)
+    def there_are_keys(self) -> Any:
+        """The spare ones; who revokes all of its keys can do nothing more."""
+        rows = list(enumerate(scenery.api_keys(), 1))[scenery.AGENTS :]
+        return foretold.multiple(*(_thing("api_keys", n, row, "user_id", {}) for n, row in rows))
 
     @foretold.initialize(target=things.items)
     def there_are_items(self) -> Any:
         """Of the reviewed proposals; each review has one."""
-        contents = {proposal: proposal for proposal in self._proposals()}
-        return foretold.multiple(
-            *(
-                Thing(
-                    scenery.identity("feedback_items", number),
-                    contents[review["content_id"]].owner,
-                    "addressed",
-                    raiser=review["reviewer_id"],
-                    content=contents[review["content_id"]],
-                )
-                for number, review in enumerate(scenery.review_feedback(), 1)
-            )
-        )
+        contents = {str(proposal): proposal for proposal in self.begun}
+        for number, review in enumerate(scenery.review_feedback(), 1):
+            content = contents[review["content_id"]]
+            about = {"raiser": review["reviewer_id"], "content": content, "of_revision": 0}
+            key = scenery.identity("feedback_items", number)
+            status = "addressed" if number < scenery.OPEN_FROM else "open"
+            item = Thing(key, content.owner, status, **about)
+            content.more.setdefault("items", []).append(item)
+        items = (content.more.get("items", []) for content in self.begun)
+        return foretold.multiple(*itertools.chain.from_iterable(items))
 
     @foretold.initialize(target=things.suggestions)
     def there_are_suggestions(self) -> Any:
-        """For two proposals."""
-        targets = {proposal: proposal for proposal in self._proposals()}
+        """For some proposals."""
+        targets = {str(proposal): proposal for proposal in self.begun}
         return foretold.multiple(
             *(
                 Thing(
@@ -152,8 +199,9 @@ class DeepSciFi(
 
     def _proposals(self) -> list[Thing]:
         rows = enumerate(scenery.proposals(), 1)
-        more = {"system": "review_system"}
+        more = {"system": "review_system", "revision": "revision_count"}
         found = [_thing("proposals", n, row, "agent_id", more) for n, row in rows]
         for proposal in found:
             proposal.more["system"] = proposal.more["system"] or "vote"
+            proposal.more["revision"] = proposal.more["revision"] or 0
         return found

@@ -2,15 +2,16 @@
 
 import asyncio
 import uuid
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 
 import foretold
 from examples.deep_sci_fi.app import Settings, bugs, create_app
-from examples.deep_sci_fi.machine import scenery
-from examples.deep_sci_fi.machine.things import Thing
+from examples.deep_sci_fi.machine import scenery, things
+from examples.deep_sci_fi.machine.things import Suits, Thing
 
 ADMIN = "the administrator's key"
 APP = create_app(Settings())
@@ -18,7 +19,10 @@ FAULTS = foretold.faults.web + foretold.faults.postgres.without("db_lost_notific
 """All that can happen to requests and to the database; nobody listens to notifications here."""
 TRIES = 3
 LATER_S = 1.0
-"""So long somebody waits whose request was lost: most outages are over then."""
+"""So long somebody waits whose request was lost."""
+MUCH_LATER_S = 13.0
+"""So long somebody does something else who was told that the platform is busy: most outages are
+over then."""
 
 
 class Busy(Exception):
@@ -38,28 +42,48 @@ class Agent:
         """Under which idempotency key it has sent what."""
         self.reviewed: set[str] = set()
         self.voted: set[str] = set()
+        self.recommended: set[str] = set()
 
 
 AREAS: list[str] = []
 EVERYTHING = "everything"
 
 
-def area(machine: type["Platform"]) -> type["Platform"]:
-    """Decorate rules that belong together. In five of six runs all agents are busy with one area:
+Mixin = TypeVar("Mixin", bound=type["Platform"])
+
+
+def area(machine: Mixin) -> Mixin:
+    """Decorate rules that belong together. In nearly all runs all agents are busy with one area:
     they get in each other's way much more often than if everybody did anything."""
     name = machine.__name__
     AREAS.append(name)
-    for method in vars(machine).values():
-        if hasattr(method, "foretold_rule"):
-            foretold.precondition(lambda self: self.focus in (EVERYTHING, name))(method)
-    return machine
+    return part_of(name)(machine)
+
+
+def part_of(*areas: str) -> Callable[[Mixin], Mixin]:
+    """Decorate rules that belong to several areas."""
+
+    def decorate(machine: Mixin) -> Mixin:
+        for method in vars(machine).values():
+            if hasattr(method, "foretold_rule"):
+                foretold.precondition(lambda self: self.focus in (EVERYTHING, *areas))(method)
+        return machine
+
+    return decorate
+
+
+async def _caught(request: Any) -> Any:
+    try:
+        return await request
+    except (httpx.TransportError, Busy, foretold.Refused) as error:
+        return error
 
 
 class Platform(foretold.Machine):
     """Three to five agents and the platform; no rules yet."""
 
     actors = 5
-    steps = 60
+    steps = 40
     faults = FAULTS
     tolerates = (httpx.TransportError, Busy)
     planted: ClassVar[frozenset[str]] = frozenset()
@@ -74,12 +98,15 @@ class Platform(foretold.Machine):
         url = self.pg.url("asyncpg")
         self.web = await self.world.web(APP, environment={"DATABASE_URL": url})
         self.agents = [Agent(number + 1) for number in range(foretold.between(3, 5, "agents"))]
-        self.focus = foretold.choose((EVERYTHING, EVERYTHING, *AREAS), "focus")
+        self.focus = foretold.choose((EVERYTHING, *AREAS), "focus")
+        programs = foretold.choose((1, 2), "programs of an agent")
         for actor in self.cast:
-            actor.agent = self.agents[actor.index % len(self.agents)]
+            actor.agent = self.agents[actor.index // programs % len(self.agents)]
             actor.web = self.web.client(actor)
         self.count = 0
         self.waited_s = 0
+        self.places: dict[int, tuple[str, Thing]] = {}
+        """For each actor, what it was last busy with, and from which bundle that came."""
         self.promised: dict[str, set[str]] = {}
         """For each table, the ids that agents were told."""
         self.upvoted: set[tuple[str, str]] = set()
@@ -112,7 +139,7 @@ class Platform(foretold.Machine):
         code = answer.status_code
         if code == 503:
             foretold.reachable("the platform asks to try again")
-            await asyncio.sleep(float(answer.headers["retry-after"]))
+            await asyncio.sleep(float(answer.headers["retry-after"]) * MUCH_LATER_S)
             raise Busy(answer.text)
         foretold.always(
             code < 500, "the platform never breaks", request=f"{method} {path}", code=code
@@ -159,6 +186,38 @@ class Platform(foretold.Machine):
         """What the platform says it has made, which must be there from now on."""
         self.promised.setdefault(table, set()).add(row["id"])
         return Thing(row["id"], row.get(owner) or "", row.get("status", ""), **more)
+
+    async def at_once(self, requests: Iterable[Any]) -> list[Any]:
+        """Agents are programs, and some do not wait for one answer before they ask again. The good
+        answers; if there are none, whatever came instead."""
+        outcomes = await foretold.together(*map(_caught, requests))
+        good = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+        if not good:
+            raise outcomes[0]
+        return good
+
+    async def rush(
+        self,
+        several: bool,
+        actor: Any,
+        thing: Thing,
+        suits: Suits,
+        deed: Callable[..., Any],
+        theirs: Callable[..., Any] | None = None,
+    ) -> list[Any]:
+        """The actor does it. If `several`, somebody whom it suits does the same at the same moment,
+        or what `theirs` says, to the same thing or to one that is near."""
+        requests = [deed(actor, thing)]
+        rivals = [
+            (other, near)
+            for other in self.cast
+            if several and other.agent is not actor.agent
+            for near in things.around(thing)
+            if suits(near, other.agent)
+        ]
+        if rivals:
+            requests.append((theirs or deed)(*foretold.choose(rivals, "who else")))
+        return await self.at_once(requests)
 
     async def look(self, actor: Any, page: str) -> None:
         """Read one's own write, now and then."""

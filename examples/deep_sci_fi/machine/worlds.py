@@ -1,5 +1,6 @@
 """Rules: proposals of worlds, votes, critical review, suggestions."""
 
+import functools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -7,12 +8,12 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import community
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform, area
+from examples.deep_sci_fi.machine.platform import Platform, area, part_of
 from examples.deep_sci_fi.machine.scenery import WORDS, chain
 from examples.deep_sci_fi.machine.things import Thing
 
 VERDICTS = st.sampled_from(["approve"] * 6 + ["strengthen", "reject"])
-NAMES = st.sampled_from(["Tide", "Ash", "Loam", "Fern", "Uphill"])
+NAMES = st.sampled_from(["Tide", "Ash", "Loam", "Fern", "Uphill", "Sand", "Rime", "Mist"])
 ITEM = foretold.from_model(community.NewItem, description=st.just(WORDS))
 
 
@@ -33,9 +34,23 @@ def was_reviewed(proposal: Thing, agent: Any) -> bool:
     return str(proposal) in agent.reviewed
 
 
-def was_raised(item: Thing, agent: Any) -> bool:
-    """By this agent."""
-    return bool(item.more["raiser"] == agent.id)
+def is_decided(content: Thing) -> bool:
+    """There is nothing left to wish for."""
+    return content.status in ("approved", "rejected")
+
+
+def is_to_resolve(item: Thing, agent: Any) -> bool:
+    """By this agent, who has raised it."""
+    content: Thing = item.more["content"]
+    mine = item.more["raiser"] == agent.id and item.status in ("open", "addressed")
+    revised = content.more.get("revision", 0) > item.more["of_revision"]
+    return bool(mine and revised and not is_decided(content))
+
+
+def was_settled(item: Thing, agent: Any) -> bool:
+    """This agent has raised it, and may think again."""
+    mine = item.more["raiser"] == agent.id and not is_decided(item.more["content"])
+    return bool(mine and item.status not in ("open", "addressed"))
 
 
 def may_accept(suggestion: Thing, agent: Any) -> bool:
@@ -54,10 +69,17 @@ class Proposing(Platform):
     """How worlds come about."""
 
     @foretold.rule(
-        target=things.proposals, name=NAMES, system=st.sampled_from(["vote", "vote", "review"])
+        target=things.proposals,
+        names=st.lists(NAMES, min_size=1, max_size=3, unique=True),
+        system=st.sampled_from(["vote", "vote", "review"]),
     )
-    async def propose(self, actor: Any, name: str, system: str) -> Thing:
-        """A world of one's own."""
+    async def propose(self, actor: Any, names: list[str], system: str) -> Any:
+        """A world of one's own, or several."""
+        return foretold.multiple(
+            *await self.at_once(self._propose(actor, name, system) for name in names)
+        )
+
+    async def _propose(self, actor: Any, name: str, system: str) -> Thing:
         texts = dict.fromkeys(("premise", "scientific_basis", "image_prompt"), WORDS)
         body = {"name": name, "year_setting": 2100, "causal_chain": chain(), **texts}
         answer = await self.send(actor, "POST", "proposals", {**body, "review_system": system})
@@ -73,27 +95,42 @@ class Proposing(Platform):
         foretold.sometimes("heartbeat" in answer.text, "who was silent for a day cannot submit")
         proposal.status = self.judge(answer)["status"]
 
-    @foretold.rule(proposal=things.mine(things.proposals, *things.OPEN))
-    async def revise(self, actor: Any, proposal: Thing) -> None:
-        changes = {"premise": f"{WORDS}{self.number()}"}
-        before = proposal.status
-        proposal.status = (await self.post(actor, f"proposals/{proposal}/revise", changes))[
-            "status"
-        ]
-        decided = before == "validating" and proposal.status == "approved"
-        foretold.sometimes(decided, "a revision opens the gate, and a proposal is approved")
-
     @foretold.rule(
-        target=things.worlds, proposal=things.fit(things.proposals, is_to_vote_on), verdict=VERDICTS
+        target=things.worlds,
+        proposal=st.one_of(
+            *[things.fit(things.proposals, is_to_vote_on)] * 6,
+            things.others(things.proposals, "draft"),
+        ),
+        verdict=VERDICTS,
+        rush=things.RUSH,
     )
-    async def validate(self, actor: Any, proposal: Thing, verdict: str) -> Any:
-        """Vote on it; the deciding vote makes a world."""
+    async def validate(self, actor: Any, proposal: Thing, verdict: str, rush: bool) -> Any:
+        """Vote on it, some too soon; the deciding vote makes a world."""
+        vote = functools.partial(self._validate, verdict)
+        made = await self.rush(rush, actor, proposal, is_to_vote_on, vote)
+        return foretold.multiple(*(world for world in made if world))
+
+    async def _validate(self, verdict: str, actor: Any, proposal: Thing) -> Thing | None:
         actor.agent.voted.add(proposal)
         voted = await self.post(actor, f"proposals/{proposal}/validate", vote(verdict))
         proposal.status = voted["proposal_status"]
         foretold.sometimes(proposal.status == "approved", "a proposal is approved")
         foretold.sometimes(proposal.status == "rejected", "a proposal is rejected")
-        return foretold.multiple(*([Thing(voted["world_id"])] if voted["world_id"] else []))
+        return Thing(voted["world_id"]) if voted["world_id"] else None
+
+
+@part_of("Proposing", "Reviewing", "Suggesting")
+class Revising(Platform):
+    """What authors do about what others say."""
+
+    @foretold.rule(proposal=things.mine(things.proposals, *things.OPEN))
+    async def revise(self, actor: Any, proposal: Thing) -> None:
+        changes = {"premise": f"{WORDS}{self.number()}"}
+        before = proposal.status
+        revised = await self.post(actor, f"proposals/{proposal}/revise", changes)
+        proposal.status, proposal.more["revision"] = revised["status"], revised["revision_count"]
+        decided = before == "validating" and proposal.status == "approved"
+        foretold.sometimes(decided, "a revision opens the gate, and a proposal is approved")
 
 
 @area
@@ -113,11 +150,15 @@ class Reviewing(Platform):
         given = await self.post(actor, f"review/{kind}/{content}/{way}", {"items": wanted})
         actor.agent.reviewed.add(str(content))
         self.made("review_feedback", given)
-        owner = {"raiser": given["reviewer_id"], "content": content}
+        about = {"raiser": given["reviewer_id"], "content": content}
         found = [
-            Thing(item["id"], content.owner, item["status"], **owner) for item in given["items"]
+            Thing(
+                item["id"], content.owner, item["status"], of_revision=item["of_revision"], **about
+            )
+            for item in given["items"][-len(wishes) :]
         ]
-        return foretold.multiple(*found[-len(wishes) :])
+        content.more.setdefault("items", []).extend(found)
+        return foretold.multiple(*found)
 
     @foretold.rule(
         target=things.items, proposal=things.fit(things.proposals, was_reviewed), wish=ITEM
@@ -125,21 +166,20 @@ class Reviewing(Platform):
     async def add_wish(self, actor: Any, proposal: Thing, wish: Any) -> Any:
         return await self._review(actor, "proposal", proposal, "add-feedback", [wish])
 
-    @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
-    async def criticise(self, actor: Any, story: Thing, wish: Any) -> Any:
-        """A critical review of a story, which is a word more than other reviews."""
-        return await self._review(actor, "story", story, "feedback", [wish])
-
     @foretold.rule(item=things.mine(things.items, "open"), dispute=st.booleans())
     async def answer_wish(self, actor: Any, item: Thing, dispute: bool) -> None:
         body = {"text": WORDS, "dispute": dispute}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/respond", body))
 
-    @foretold.rule(item=things.fit(things.items, was_raised))
-    async def resolve_wish(self, actor: Any, item: Thing) -> None:
+    @foretold.rule(item=things.fit(things.items, is_to_resolve), rush=things.RUSH)
+    async def resolve_wish(self, actor: Any, item: Thing, rush: bool) -> None:
+        """Its raiser is content; perhaps another reviewer is, too."""
+        await self.rush(rush, actor, item, is_to_resolve, self._resolve)
+
+    async def _resolve(self, actor: Any, item: Thing) -> None:
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/resolve"))
 
-    @foretold.rule(item=things.fit(things.items, was_raised))
+    @foretold.rule(item=things.fit(things.items, was_settled))
     async def reopen_wish(self, actor: Any, item: Thing) -> None:
         body = {"text": WORDS}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/reopen", body))
@@ -163,6 +203,35 @@ class Reviewing(Platform):
         foretold.always(fair, "who has not reviewed sees nothing of what others wrote")
 
 
+@part_of("Reviewing", "Canon")
+class Examining(Reviewing):
+    """What somebody wants to add to a world can be reviewed as well."""
+
+    @foretold.rule(
+        target=things.items, aspect=things.others(things.aspects, "validating"), wish=ITEM
+    )
+    async def review_aspect(self, actor: Any, aspect: Thing, wish: Any) -> Any:
+        return await self._review(actor, "aspect", aspect, "feedback", [wish])
+
+    @foretold.rule(
+        target=things.items,
+        proposal=things.others(things.dweller_proposals, "validating"),
+        wish=ITEM,
+    )
+    async def review_character(self, actor: Any, proposal: Thing, wish: Any) -> Any:
+        return await self._review(actor, "dweller_proposal", proposal, "feedback", [wish])
+
+
+@part_of("Reviewing", "Stories")
+class Criticising(Examining):
+    """And so can stories."""
+
+    @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
+    async def criticise(self, actor: Any, story: Thing, wish: Any) -> Any:
+        """A critical review of a story, which is a word more than other reviews."""
+        return await self._review(actor, "story", story, "feedback", [wish])
+
+
 @area
 class Suggesting(Platform):
     """What others would change."""
@@ -171,14 +240,24 @@ class Suggesting(Platform):
         target=things.suggestions, proposal=things.others(things.proposals, *things.OPEN)
     )
     async def suggest(self, actor: Any, proposal: Thing) -> Thing:
+        return await self._suggest(actor, "proposal", proposal)
+
+    async def _suggest(self, actor: Any, kind: str, target: Thing) -> Thing:
         text = f"{WORDS} Suggestion {self.number()}."
         body = {"field": "premise", "suggested_value": text, "rationale": WORDS}
-        made = await self.post(actor, f"suggestions/on/proposal/{proposal}", body)
-        return self.made("revision_suggestions", made, "suggested_by", target=proposal, upvotes=0)
+        made = await self.post(actor, f"suggestions/on/{kind}/{target}", body)
+        return self.made("revision_suggestions", made, "suggested_by", target=target, upvotes=0)
+
+    @foretold.rule(target=things.suggestions, aspect=things.others(things.aspects, *things.OPEN))
+    async def suggest_for_aspect(self, actor: Any, aspect: Thing) -> Thing:
+        return await self._suggest(actor, "aspect", aspect)
 
     @foretold.rule(suggestion=things.fit(things.suggestions, may_accept))
     async def accept(self, actor: Any, suggestion: Thing) -> None:
         """By the owner; or by anybody, when the owner's time is over and three want it."""
+        await self._accept(actor, suggestion)
+
+    async def _accept(self, actor: Any, suggestion: Thing) -> None:
         target: Thing = suggestion.more["target"]
         mine = self.is_mine(actor, target)
         made = await self.post(actor, f"suggestions/{suggestion}/accept")
@@ -189,8 +268,12 @@ class Suggesting(Platform):
     async def reject_suggestion(self, actor: Any, suggestion: Thing) -> None:
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/reject"))["status"]
 
-    @foretold.rule(suggestion=things.mine(things.suggestions, "pending"))
-    async def withdraw(self, actor: Any, suggestion: Thing) -> None:
+    @foretold.rule(suggestion=things.mine(things.suggestions, "pending"), rush=things.RUSH)
+    async def withdraw(self, actor: Any, suggestion: Thing, rush: bool) -> None:
+        """Perhaps when somebody is about to accept it."""
+        await self.rush(rush, actor, suggestion, may_accept, self._withdraw, self._accept)
+
+    async def _withdraw(self, actor: Any, suggestion: Thing) -> None:
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/withdraw"))["status"]
 
     @foretold.rule(suggestion=things.others(things.suggestions, "pending"))
