@@ -21,6 +21,7 @@ from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi import properties
 from foretold.spec.openapi.document import Document, Operation, read_document
+from foretold.spec.openapi.doubles import Doubles
 from foretold.spec.openapi.eagerness import Eagerness
 from foretold.spec.openapi.flows import MANNERS, OWN, Flow, Sort, SortedFlow, owned
 from foretold.spec.openapi.properties import Sent
@@ -65,6 +66,7 @@ class ApiMachine(Machine):
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.eagerness = Eagerness(self.resources)
+        self.doubles = Doubles(self)
         self.changed: dict[str, int] = {}
         """When things were changed last, by their ids."""
         self.sorts: dict[str, Any] = {}
@@ -103,6 +105,7 @@ class ApiMachine(Machine):
         """Start the application, and give each actor a client with its credentials."""
         self.manner = choose(MANNERS, "whose ids")
         self.eagerness.wide = choose((False, True, True), "new ground")
+        self.doubles.draw()
         if getattr(self.world, "url", None) is not None:  # a server that runs already answers
             self.web = await self.world.web(None)
         else:
@@ -132,7 +135,7 @@ class ApiMachine(Machine):
         request = request_for(operation, arguments, names)
         sent = Sent(request, actor, None)
         self._remember(sent)
-        response = await request.send(actor.web)
+        response = await self.doubles.send(actor, request)
         properties.judge(self.document, request, response, strict=self.strict)
         sent.answer = properties.body_of(response)
         self.eagerness.note(name, succeeded=response.is_success)

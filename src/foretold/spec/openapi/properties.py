@@ -155,12 +155,17 @@ async def _send_twice_at_once(machine: ApiMachine, sent: Sent) -> None:
     answers = await asyncio.gather(fresh.send(sent.actor.web), fresh.send(sent.actor.web))
     for answer in answers:
         judge(machine.document, fresh, answer, strict=machine.strict)
+    compare_made(fresh, sent.actor, answers)
+
+
+def compare_made(request: Request, actor: Any, answers: Iterable[Any]) -> None:
+    """Requests of one actor under one key, made at the same time, make one thing."""
     made = {repr(made_by(body_of(answer))): None for answer in answers if answer.is_success}
     if len(made) > 1:
         raise violated(
-            fresh.operation,
-            f"{fresh} with the idempotency key {fresh.key!r} was sent twice at the same time by "
-            f"{sent.actor.name}, and made two things: {', then '.join(made)}",
+            request.operation,
+            f"{request} with the idempotency key {request.key!r} was sent twice at the same time "
+            f"by {actor.name}, and made two things: {', then '.join(made)}",
             4,
         )
 
