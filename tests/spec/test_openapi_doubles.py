@@ -1,4 +1,4 @@
-"""`foretold.openapi`: the same request twice at once, and under a key in somebody else's hand."""
+"""`foretold.openapi`: the same request twice at once, or with another's key; what was made."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ RUNS = 40
 FOUND = {
     "forgets_others": "keys of different users are different keys",
     "late_note": "was sent twice at the same time by actor., and made two things",
+    "commits_later": "POST /letters was answered with 201 and .*; GET /letters/.* with 404 right",
     "no_lock": "GET /letters/.* was answered with 500",
 }
 
@@ -53,7 +54,11 @@ def office(*bugs: str) -> Any:
             if "late_note" not in bugs:
                 done[seen] = None
             await asyncio.sleep(0.001)
-            made = done[seen] = letters.setdefault(i := str(uuid.uuid4()), Letter(id=i))
+            made = done[seen] = Letter(id=str(uuid.uuid4()))
+            if "commits_later" in bugs:
+                asyncio.get_running_loop().call_later(0.05, letters.setdefault, made.id, made)
+            else:
+                letters[made.id] = made
             return made
 
         @app.post("/letters/{letter_id}/answer")
@@ -88,7 +93,8 @@ def outcome_of(*bugs: str) -> foretold.Outcome:
 
 @pytest.mark.parametrize("bug", FOUND)
 def test_planted_mistakes_are_found(bug: str) -> None:
-    """A key that is everybody's, one that is noted too late, a check before an await."""
+    """A key that is everybody's, one that is noted too late, a check before an await; an answer
+    that comes before what it tells is done."""
     failure = outcome_of(bug).failure
     assert failure is not None
     assert re.search(FOUND[bug], str(failure.exception)), failure.exception
@@ -124,7 +130,7 @@ def test_another_key_is_of_the_same_kind() -> None:
     old = str(uuid.UUID(int=7))
     request = Request(operation, "/a", headers={"Idempotency-Key": old, "x": "y"})
     one, two = (request.under_another_key(number) for number in (1, 2))
-    assert uuid.UUID(one.key or "")
+    assert str(uuid.UUID(one.key or "")) == one.key
     assert len({old, one.key, two.key}) == 3
     assert one.headers["x"] == "y"
     plain = Request(operation, "/a", headers={"Idempotency-Key": "key-1"})

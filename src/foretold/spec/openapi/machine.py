@@ -50,6 +50,8 @@ class ApiMachine(Machine):
     document: ClassVar[Document]
     operations: ClassVar[dict[str, tuple[Operation, Names]]]
     resources: ClassVar[Resources]
+    pages: ClassVar[dict[str, Operation]]
+    """Where that can be read which an operation makes."""
     app: ClassVar[Any] = None
     strict: ClassVar[bool] = False
     given_credentials: ClassVar[Credentials | None] = None
@@ -145,6 +147,7 @@ class ApiMachine(Machine):
         sent.status = response.status_code
         properties.check_owner(self, sent)
         self._harvest(actor, request, arguments, sent.answer)
+        await properties.read_back(self, sent)
         return sent.answer
 
     def _remember(self, sent: Sent) -> None:
@@ -238,6 +241,7 @@ def openapi(
         "__module__": sys._getframe(2).f_globals.get("__name__", __name__),
         "document": document,
         "resources": resources,
+        "pages": properties.pages_of(document.operations()),
         "operations": {},
         "app": app if app is not None or _is_schema(app_or_schema) else app_or_schema,
         "strict": strict,

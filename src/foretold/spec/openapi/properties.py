@@ -1,10 +1,11 @@
 """What every API has to keep, whatever it is about.
 
 Each answer: no 5xx that the schema does not announce, no success that it does not document, and
-a body that matches its schema. Besides, at quiet moments: a request that may be repeated (PUT,
-DELETE, or one with an idempotency key) is repeated, and must be refused or make nothing more; one
-with a key is sent twice at once, and by somebody else, whose key is another one; a request that
-needs credentials is made without them, and must be refused and change nothing.
+a body that matches its schema; now and then, what was made is read at once, and must be there. At
+quiet moments: a request that may be repeated (PUT, DELETE, or one with an idempotency key) is
+repeated, and must be refused or make nothing more; one with a key is sent twice at once, and by
+somebody else, whose key is another one; a request that needs credentials is made without them, and
+must be refused and change nothing.
 
 "Changes nothing" is judged by what the API itself shows: lists and resources are read before and
 after, by the same actor. Fields that tell a time or a version are left out of the comparison.
@@ -17,18 +18,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from foretold.errors import PropertyViolated
 from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import Document, Operation
 from foretold.spec.openapi.requests import Request, request_for
 from foretold.spec.openapi.resources import IDS
+from foretold.spec.workload import choose
 from foretold.trace import Place
 
 if TYPE_CHECKING:
     from foretold.spec.openapi.machine import ApiMachine
 
+_LOOKS = (False, False, True)
 READS_MAX = 3
 PROBES_MAX = 1
 TEXT_MAX = 200
@@ -102,6 +105,36 @@ def judge(document: Document, request: Request, response: Any, *, strict: bool) 
 def _text(response: Any) -> str:
     text = response.text.strip().replace("\n", " ")
     return (text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…") or "(no body)"
+
+
+async def read_back(machine: ApiMachine, sent: Sent) -> None:
+    """What was made (201) is there: whoever made it can read it at once."""
+    made, page = made_by(sent.answer), machine.pages.get(sent.request.operation.name)
+    if sent.status != 201 or made is None or page is None or not choose(_LOOKS, "look at it"):
+        return
+    request = Request(page, f"{sent.request.path}/{quote(str(made), safe='')}")
+    try:
+        response = await request.send(sent.actor.web)
+    except machine.tolerates:
+        return  # what was made is made
+    judge(machine.document, request, response, strict=False)
+    if response.status_code == 404:
+        told = f"{sent.request} was answered with 201 and {made!r}; {request} with 404 right after"
+        raise violated(sent.request.operation, told, 5)
+
+
+def pages_of(operations: Iterable[Operation]) -> dict[str, Operation]:
+    """`GET /orders/{id}` for `POST /orders`, by name; not where things can be deleted."""
+    known = list(operations)
+    deleted = {each.path for each in known if each.method == "DELETE"}
+    pages = {
+        each.path.rpartition("/")[0]: each
+        for each in known
+        if each.method == "GET" and each.path.endswith("}") and each.path not in deleted
+        if all(p.where == "path" for p in each.parameters if p.required)
+    }
+    makers = (each for each in known if each.method == "POST" and each.path in pages)
+    return {each.name: pages[each.path] for each in makers}
 
 
 # ---------------------------------------------------------------- at quiet moments
