@@ -56,7 +56,8 @@ def credentials(actor: Any) -> dict[str, str]:
 
 WORDS_THAT_MEAN_SOMETHING = {
     "origin_region": st.sampled_from(scenery.REGIONS),
-    "field": st.sampled_from(["premise", "scientific_basis", "title"]),
+    "field": st.sampled_from(["premise", "canon_justification"]),
+    "suggested_value": st.sampled_from([scenery.WORDS, scenery.WORDS * 2]),
 }
 """The document calls them texts."""
 Api: Any = foretold.openapi(

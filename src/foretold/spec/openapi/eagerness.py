@@ -16,6 +16,8 @@ from foretold.spec.openapi.resources import Key, Resources
 
 LACKING = 4.0
 NEW = 4.0
+READING = 2.0
+"""What was not read yet may tell of ids that no schema promises."""
 PATIENCE = 4
 """So often an operation is refused before one is half as eager."""
 
@@ -27,6 +29,7 @@ class Eagerness:
         self.wide = False
         self._succeeded: dict[str, int] = {}
         self._refused: dict[str, int] = {}
+        self._reads = resources.reads
         self._gives: dict[str, list[Key]] = {}
         for key, names in resources.givers.items():
             for name in names:
@@ -45,4 +48,6 @@ class Eagerness:
             factor = LACKING
         if self.wide:
             factor *= 1 / (1 + succeeded) if succeeded else NEW / (1 + refused / PATIENCE)
+            if not succeeded and name in self._reads:
+                factor *= READING
         return factor

@@ -21,6 +21,7 @@ from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi import properties
 from foretold.spec.openapi.document import Document, Operation, read_document
+from foretold.spec.openapi.doubles import Doubles
 from foretold.spec.openapi.eagerness import Eagerness
 from foretold.spec.openapi.flows import MANNERS, OWN, Flow, Sort, SortedFlow, owned
 from foretold.spec.openapi.properties import Sent
@@ -49,6 +50,8 @@ class ApiMachine(Machine):
     document: ClassVar[Document]
     operations: ClassVar[dict[str, tuple[Operation, Names]]]
     resources: ClassVar[Resources]
+    pages: ClassVar[dict[str, Operation]]
+    """Where that can be read which an operation makes."""
     app: ClassVar[Any] = None
     strict: ClassVar[bool] = False
     given_credentials: ClassVar[Credentials | None] = None
@@ -65,6 +68,7 @@ class ApiMachine(Machine):
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.eagerness = Eagerness(self.resources)
+        self.doubles = Doubles(self)
         self.changed: dict[str, int] = {}
         """When things were changed last, by their ids."""
         self.sorts: dict[str, Any] = {}
@@ -103,6 +107,7 @@ class ApiMachine(Machine):
         """Start the application, and give each actor a client with its credentials."""
         self.manner = choose(MANNERS, "whose ids")
         self.eagerness.wide = choose((False, True, True), "new ground")
+        self.doubles.draw()
         if getattr(self.world, "url", None) is not None:  # a server that runs already answers
             self.web = await self.world.web(None)
         else:
@@ -132,7 +137,7 @@ class ApiMachine(Machine):
         request = request_for(operation, arguments, names)
         sent = Sent(request, actor, None)
         self._remember(sent)
-        response = await request.send(actor.web)
+        response = await self.doubles.send(actor, request)
         properties.judge(self.document, request, response, strict=self.strict)
         sent.answer = properties.body_of(response)
         self.eagerness.note(name, succeeded=response.is_success)
@@ -142,6 +147,7 @@ class ApiMachine(Machine):
         sent.status = response.status_code
         properties.check_owner(self, sent)
         self._harvest(actor, request, arguments, sent.answer)
+        await properties.read_back(self, sent)
         return sent.answer
 
     def _remember(self, sent: Sent) -> None:
@@ -235,6 +241,7 @@ def openapi(
         "__module__": sys._getframe(2).f_globals.get("__name__", __name__),
         "document": document,
         "resources": resources,
+        "pages": properties.pages_of(document.operations()),
         "operations": {},
         "app": app if app is not None or _is_schema(app_or_schema) else app_or_schema,
         "strict": strict,

@@ -1,10 +1,11 @@
 """What every API has to keep, whatever it is about.
 
 Each answer: no 5xx that the schema does not announce, no success that it does not document, and
-a body that matches its schema. Besides, at quiet moments: a request that may be repeated (PUT,
-DELETE, or one with an idempotency key) is repeated, and must be refused or make nothing more; one
-with a key is sent twice at once, and by somebody else, whose key is another one; a request that
-needs credentials is made without them, and must be refused and change nothing.
+a body that matches its schema; now and then, what was made is read at once, and must be there. At
+quiet moments: a request that may be repeated (PUT, DELETE, or one with an idempotency key) is
+repeated, and must be refused or make nothing more; one with a key is sent twice at once, and by
+somebody else, whose key is another one; a request that needs credentials is made without them, and
+must be refused and change nothing.
 
 "Changes nothing" is judged by what the API itself shows: lists and resources are read before and
 after, by the same actor. Fields that tell a time or a version are left out of the comparison.
@@ -17,18 +18,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from foretold.errors import PropertyViolated
 from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import Document, Operation
 from foretold.spec.openapi.requests import Request, request_for
 from foretold.spec.openapi.resources import IDS
+from foretold.spec.workload import choose
 from foretold.trace import Place
 
 if TYPE_CHECKING:
     from foretold.spec.openapi.machine import ApiMachine
 
+_LOOKS = (False, False, True)
 READS_MAX = 3
 PROBES_MAX = 1
 TEXT_MAX = 200
@@ -104,6 +107,36 @@ def _text(response: Any) -> str:
     return (text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…") or "(no body)"
 
 
+async def read_back(machine: ApiMachine, sent: Sent) -> None:
+    """What was made (201) is there: whoever made it can read it at once."""
+    made, page = made_by(sent.answer), machine.pages.get(sent.request.operation.name)
+    if sent.status != 201 or made is None or page is None or not choose(_LOOKS, "look at it"):
+        return
+    request = Request(page, f"{sent.request.path}/{quote(str(made), safe='')}")
+    try:
+        response = await request.send(sent.actor.web)
+    except machine.tolerates:
+        return  # what was made is made
+    judge(machine.document, request, response, strict=False)
+    if response.status_code == 404:
+        told = f"{sent.request} was answered with 201 and {made!r}; {request} with 404 right after"
+        raise violated(sent.request.operation, told, 5)
+
+
+def pages_of(operations: Iterable[Operation]) -> dict[str, Operation]:
+    """`GET /orders/{id}` for `POST /orders`, by name; not where things can be deleted."""
+    known = list(operations)
+    deleted = {each.path for each in known if each.method == "DELETE"}
+    pages = {
+        each.path.rpartition("/")[0]: each
+        for each in known
+        if each.method == "GET" and each.path.endswith("}") and each.path not in deleted
+        if all(p.where == "path" for p in each.parameters if p.required)
+    }
+    makers = (each for each in known if each.method == "POST" and each.path in pages)
+    return {each.name: pages[each.path] for each in makers}
+
+
 # ---------------------------------------------------------------- at quiet moments
 
 
@@ -155,12 +188,17 @@ async def _send_twice_at_once(machine: ApiMachine, sent: Sent) -> None:
     answers = await asyncio.gather(fresh.send(sent.actor.web), fresh.send(sent.actor.web))
     for answer in answers:
         judge(machine.document, fresh, answer, strict=machine.strict)
+    compare_made(fresh, sent.actor, answers)
+
+
+def compare_made(request: Request, actor: Any, answers: Iterable[Any]) -> None:
+    """Requests of one actor under one key, made at the same time, make one thing."""
     made = {repr(made_by(body_of(answer))): None for answer in answers if answer.is_success}
     if len(made) > 1:
         raise violated(
-            fresh.operation,
-            f"{fresh} with the idempotency key {fresh.key!r} was sent twice at the same time by "
-            f"{sent.actor.name}, and made two things: {', then '.join(made)}",
+            request.operation,
+            f"{request} with the idempotency key {request.key!r} was sent twice at the same time "
+            f"by {actor.name}, and made two things: {', then '.join(made)}",
             4,
         )
 

@@ -81,6 +81,7 @@ class Resources:
         self._document = document
         self._feeds = {words(name): words(resource) for name, resource in feeds.items()}
         self._operations = list(operations)
+        self.reads = {each.name for each in self._operations if each.method == "GET"}
         self.given: set[Key] = set()
         """What some operation's answer, or request, really has."""
         self.wanted: set[Key] = {

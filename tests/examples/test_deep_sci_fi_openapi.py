@@ -1,0 +1,55 @@
+"""examples/deep_sci_fi/schema_machine.py: what is found with no rule written by hand."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import foretold
+from examples.deep_sci_fi.schema_machine import DeepSciFiApi
+from tests.helpers import SOAK_FACTOR
+
+RUNS_MAX = 60
+FOUND = {
+    "rule_unauthenticated_writes": "without credentials was answered with 20[01]",
+    "idempotency_key_unscoped": "keys of different users are different keys",
+    "idempotency_runs_twice": "was sent twice at the same time by .*, and made two things",
+    "commit_after_response": "was answered with 201 and .*; GET .* with 404 right after",
+}
+OPERATIONS = 85
+
+
+@pytest.mark.parametrize("bug", FOUND)
+def test_switches_that_break_what_every_api_keeps(bug: str) -> None:
+    """Writing without a key, a key that is everybody's or is used twice, an answer before its
+    commit: each within 60 runs, by rules and properties that come from the schema alone."""
+    outcome = foretold.explore(
+        DeepSciFiApi, runs=RUNS_MAX, seed=0, shrink=False, confirm=False, mutant=bug
+    )
+    failure = outcome.failure
+    assert failure is not None, f"{bug} was not found"
+    print(f"{bug}: found in run {failure.run}")  # noqa: T201  # the figure
+    assert re.search(FOUND[bug], str(failure.exception))
+
+
+def silent(runs: int, seed: int) -> list[str]:
+    """The operations that have succeeded, on a platform without mistakes, which breaks nothing."""
+    outcome = foretold.explore(DeepSciFiApi, runs=runs, seed=seed, shrink=False, confirm=False)
+    assert outcome.failure is None, outcome.failure.story
+    rules = outcome.tally.rules
+    assert len(rules) == OPERATIONS
+    succeeded = [name for name, rule in rules.items() if rule.succeeded]
+    print(f"{len(succeeded)} of {len(rules)} operations succeeded")  # noqa: T201  # the figure
+    return succeeded
+
+
+def test_half_of_the_operations_succeed_at_once() -> None:
+    """Six runs are enough to see that ids flow, keys are known, and nothing breaks."""
+    assert len(silent(6, 500)) >= 0.4 * OPERATIONS
+
+
+@pytest.mark.soak
+def test_most_operations_succeed() -> None:
+    """At least four of five operations are answered with success."""
+    assert len(silent(5 * max(20, SOAK_FACTOR), 0)) >= 0.8 * OPERATIONS
