@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from foretold.errors import UsageError
 
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 JSON_MEDIA = re.compile(r"application/([\w.+-]+\+)?json|\*/\*")
+XML_MEDIA = re.compile(r"[/+]xml")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 Schema = dict[str, Any]
 
@@ -35,6 +37,14 @@ class Body:
     media: str
     required: bool
     schema: Schema
+
+    @property
+    def is_json(self) -> bool:
+        return JSON_MEDIA.match(self.media) is not None
+
+    @property
+    def is_form(self) -> bool:
+        return self.media in FORMS
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,8 @@ class Operation:
     body: Body | None = None
     answers: Mapping[str, Schema | None] = field(default_factory=dict)
     """By status (`200`, `4XX`, `default`): the schema of a JSON body, or None if it has none."""
+    unwritten: str = ""
+    """What it needs as its body, if that is nothing that can be written here."""
     secured: bool = False
     """Whether it is for those who have credentials."""
     links: tuple[Link, ...] = ()
@@ -127,22 +139,26 @@ class Document:
         """All operations, in the order of the document, each with a name of its own."""
         raw = [
             (path, method, shared)
-            for path, item in self.raw["paths"].items()
-            for shared in [self.follow(item)]
+            for path, item in _mapping(self.raw["paths"], "`paths`").items()
+            for shared in [_mapping(self.follow(item), f"what is at the path {path}")]
             for method in METHODS
             if method in shared
         ]
+        for path, method, shared in raw:
+            _mapping(shared[method], f"{method.upper()} {path}")
         shorts = [_short_name(shared[method], method, path) for path, method, shared in raw]
         found: list[Operation] = []
         for short, (path, method, shared) in zip(shorts, raw, strict=True):
             about = _last_fixed(path) if shorts.count(short) > 1 else ""
             taken = {each.name for each in found} | RESERVED
-            found.append(self._operation(path, method, shared, _free(short, about, taken)))
+            with reading(f"{method.upper()} {path}"):
+                found.append(self._operation(path, method, shared, _free(short, about, taken)))
         return found
 
     def _operation(self, path: str, method: str, shared: Mapping[str, Any], name: str) -> Operation:
         raw = shared[method]
         operation_id = raw.get("operationId") or f"{method}_{path}"
+        body, unwritten = self._body(raw.get("requestBody"))
         answers = {str(status): self.follow(a) for status, a in raw.get("responses", {}).items()}
         return Operation(
             name,
@@ -150,9 +166,10 @@ class Document:
             method.upper(),
             path,
             tuple(self._parameters(shared.get("parameters", ()), raw.get("parameters", ()))),
-            self._body(raw.get("requestBody")),
+            body,
             {status.upper() if status != "default" else status: self._content(answer)
              for status, answer in answers.items()},
+            unwritten,
             self._is_secured(raw),
             tuple(link for answer in answers.values() for link in self._links(answer)),
         )  # fmt: skip
@@ -169,16 +186,18 @@ class Document:
             by_place[raw["name"], raw["in"]] = parameter  # an operation's own comes last
         yield from by_place.values()
 
-    def _body(self, raw: Any) -> Body | None:
+    def _body(self, raw: Any) -> tuple[Body | None, str]:
+        """A body that can be written, and what is needed if there is none."""
         if raw is None:
-            return None
+            return None, ""
         raw = self.follow(raw)
         content = raw.get("content", {})
         json_media = [media for media in content if JSON_MEDIA.match(media)]
-        for media in (*json_media, *(form for form in FORMS if form in content)):
+        others = [media for media in content if not XML_MEDIA.search(media)]
+        for media in (*json_media, *(form for form in FORMS if form in content), *others):
             schema = _with_examples(content[media].get("schema", {}), content[media])
-            return Body(media, bool(raw.get("required")), schema)
-        return None
+            return Body(media, bool(raw.get("required")), schema), ""
+        return None, ", ".join(content) if raw.get("required") else ""
 
     def _content(self, answer: Mapping[str, Any]) -> Schema | None:
         for media, content in answer.get("content", {}).items():
@@ -198,6 +217,27 @@ class Document:
                     pointer = tuple(expression.removeprefix("$response.body#/").split("/"))
                     to = link.get("operationId", "")
                     yield Link(to, name.rpartition(".")[2], pointer)
+
+
+def _mapping(found: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise UsageError(f"foretold.openapi: {what} has to be an object; it is {found!r}")
+    return found
+
+
+@contextlib.contextmanager
+def reading(operation: object) -> Iterator[None]:
+    """A document comes from elsewhere: whatever is wrong in it is told with the operation."""
+    try:
+        yield
+    except UsageError as error:
+        said = str(error).removeprefix("foretold.openapi: ")
+        raise UsageError(f"foretold.openapi: {operation}: {said}") from None
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"foretold.openapi: {operation} is not written as OpenAPI wants it "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 def _with_examples(schema: Any, holder: Mapping[str, Any]) -> Any:
@@ -249,9 +289,11 @@ def read_document(given: Any) -> Document | None:
     if isinstance(given, Mapping):
         return Document(given)
     if isinstance(given, Path) or (isinstance(given, str) and given.lstrip().startswith("{")):
-        text = given.read_text("utf-8") if isinstance(given, Path) else given
         try:
+            text = given.read_text("utf-8") if isinstance(given, Path) else given
             return Document(json.loads(text))
+        except OSError as error:
+            raise UsageError(f"foretold.openapi: {given} cannot be read: {error}") from None
         except ValueError as error:
             raise UsageError(f"foretold.openapi: this is no JSON document: {error}") from None
     fastapi = getattr(given, "openapi", None)

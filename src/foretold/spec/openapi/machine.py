@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -14,20 +15,22 @@ from hypothesis import strategies as st
 from foretold.arguments import nearest
 from foretold.errors import Refused, UsageError
 from foretold.spec.hypothesis_filters import Persistent
+from foretold.spec.limits import Impossible
 from foretold.spec.machine.bundles import SHELVES, Shelves
 from foretold.spec.machine.course import COURSE, RUNNING, Call
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi import properties
-from foretold.spec.openapi.document import Document, Operation, read_document
+from foretold.spec.openapi.document import Body, Document, Operation, read_document, reading
 from foretold.spec.openapi.doubles import Doubles
 from foretold.spec.openapi.eagerness import Eagerness
 from foretold.spec.openapi.flows import MANNERS, OWN, Flow, Sort, SortedFlow, owned
 from foretold.spec.openapi.properties import Sent
 from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, Request, request_for, words_of
 from foretold.spec.openapi.resources import ANYTHING, Key, Resources, words
-from foretold.spec.openapi.values import TooDeep, Values
+from foretold.spec.openapi.uploads import bodies_of
+from foretold.spec.openapi.values import Values
 from foretold.spec.workload import choose
 
 Names = dict[str, str]
@@ -40,6 +43,8 @@ PATIENCE = 12
 """So many requests are made before one that can only be refused, for want of ids, is tried."""
 WEIGHT_OF_CHANGES = 2.0
 """Reading is done at quiet moments besides, and changes nothing."""
+REASONS_MAX = 2
+"""So many fields are named when a request is refused because of them."""
 KEYS = 6
 """So many idempotency keys an operation has: few, so that they meet again."""
 
@@ -55,6 +60,7 @@ class ApiMachine(Machine):
     app: ClassVar[Any] = None
     strict: ClassVar[bool] = False
     given_credentials: ClassVar[Credentials | None] = None
+    foretold_keeps_values = True  # ids in answers, whether or not any operation takes one
 
     web: Any
     nobody: Any
@@ -92,6 +98,13 @@ class ApiMachine(Machine):
         """Headers of this actor (a dict), or what httpx takes as `auth`; None: it has none."""
         given: Any = type(self).given_credentials
         if isinstance(given, Mapping):
+            known = {name for each in self.cast for name in (each.name, each.role)}
+            if given and not known & set(given):
+                raise UsageError(
+                    f"credentials= of {', '.join(map(repr, given))}: of those who act, "
+                    f"{', '.join(sorted(filter(None, known)))}, it names nobody. The same for all: "
+                    f"credentials=lambda actor: {{…}}"
+                )
             return given.get(actor.name, given.get(actor.role))
         if given is None:
             return None
@@ -118,10 +131,7 @@ class ApiMachine(Machine):
         for actor in self.cast:
             actor.web = self.web.client(actor)
             given = await self.credentials(actor)
-            if isinstance(given, Mapping):
-                actor.web.headers.update(given)
-            elif given is not None:
-                actor.web.auth = given
+            _let_in(actor, given)
             await self.login(actor)
 
     async def teardown(self) -> None:
@@ -140,8 +150,9 @@ class ApiMachine(Machine):
         response = await self.doubles.send(actor, request)
         properties.judge(self.document, request, response, strict=self.strict)
         sent.answer = properties.body_of(response)
-        self.eagerness.note(name, succeeded=response.is_success)
-        if not response.is_success:
+        succeeded = properties.succeeded(operation, response)
+        self.eagerness.note(name, succeeded=succeeded)
+        if not succeeded:
             sent.status = 0
             raise Refused(f"{response.status_code} {_reason(response, sent.answer)}".strip())
         sent.status = response.status_code
@@ -192,6 +203,19 @@ class ApiMachine(Machine):
         return self.eagerness.of(name, self.has)
 
 
+def _let_in(actor: Any, given: Any) -> None:
+    """Give a client its credentials."""
+    if isinstance(given, Mapping) and all(isinstance(text, str | bytes) for text in given.values()):
+        actor.web.headers.update(given)
+    elif callable(given) or (isinstance(given, tuple) and len(given) == 2):
+        actor.web.auth = given
+    elif given is not None:
+        raise UsageError(
+            f"credentials of {actor.name}: {given!r} are none. Give headers, "
+            '{"Authorization": "Bearer …"}; or what httpx takes as auth, such as ("user", "word")'
+        )
+
+
 def _call_of(world: Any, actor: Any) -> Call | None:
     """The call that an actor is in the middle of."""
     calls = world.shared[COURSE].calls
@@ -200,7 +224,18 @@ def _call_of(world: Any, actor: Any) -> Call | None:
 
 def _reason(response: Any, answer: Any) -> str:
     said = answer.get("detail", answer.get("message")) if isinstance(answer, Mapping) else None
-    return said if isinstance(said, str) else str(response.reason_phrase)
+    if isinstance(said, str):
+        return said
+    fields = [_field_reason(each) for each in said if isinstance(each, Mapping)] if said else []
+    return "; ".join(fields[:REASONS_MAX]) or str(response.reason_phrase)
+
+
+def _field_reason(said: Mapping[str, Any]) -> str:
+    """`{"loc": ["body", "price"], "msg": …}`, as FastAPI tells it: body.price: …"""
+    where = said.get("loc", ())
+    where = ".".join(map(str, where)) if isinstance(where, list) else str(where)
+    told = str(said.get("msg", said.get("message", "")))
+    return f"{where}: {told}" if where else told
 
 
 # ---------------------------------------------------------------- making it
@@ -226,6 +261,11 @@ def openapi(
     """See `foretold.openapi`."""
     import httpx
 
+    if not (credentials is None or callable(credentials) or isinstance(credentials, Mapping)):
+        raise UsageError(
+            "foretold.openapi(credentials=…) takes a function of the actor, or a dict by actors' "
+            f'names; got {credentials!r}. Right: lambda actor: {{"Authorization": "Bearer …"}}'
+        )
     document = read_document(app_or_schema() if is_factory(app_or_schema) else app_or_schema)
     if document is None:
         raise UsageError(
@@ -234,7 +274,8 @@ def openapi(
             f"{app_or_schema!r}"
         )
     chosen = _chosen(document.operations(), list(only), list(skip))
-    resources = Resources(document, document.operations(), feeds or {})
+    with reading("the document"):
+        resources = Resources(document, document.operations(), feeds or {})
     maker = RuleMaker(document, resources, dict(overrides or {}), wide=wide)
     members: dict[str, Any] = {
         "__doc__": f"The operations of {document.raw.get('info', {}).get('title', 'an API')}.",
@@ -285,7 +326,22 @@ def _chosen(operations: list[Operation], only: list[str], skip: list[str]) -> li
                 f"foretold.openapi: there is no operation {name!r}; there are {', '.join(known)}."
                 f"{nearest(name, known)}"
             )
-    return [o for o in operations if (not only or is_named(o, only)) and not is_named(o, skip)]
+    left = []
+    for each in operations:
+        if is_named(each, skip) or (only and not is_named(each, only)):
+            continue
+        if each.unwritten:
+            said = (
+                f"foretold.openapi: {each} needs a body of {each.unwritten}, which is not written "
+                f'here, so it is left out. To leave it out silently: skip=["{each.name}"]'
+            )
+            warnings.warn(said, stacklevel=4)
+            continue
+        left.append(each)
+    if not left:
+        said = "all of them were left out" if operations else "the document has none"
+        raise UsageError(f"foretold.openapi: there is no operation, so there is no rule: {said}")
+    return left
 
 
 def _invariants(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -330,6 +386,7 @@ class RuleMaker:
         self._used: set[str] = set()
         self._plain = Values(document, wide=wide)
         self._values = Values(document, self._special, wide=wide)
+        self._forms = Values(document, self._special, wide=wide, files=True)
         self._operation = ""
         self._sorted: set[str] = set()
         self._kinds = {key.resource: key for key in resources.given if key.field == "id"}
@@ -364,7 +421,12 @@ class RuleMaker:
 
     def check_overrides(self) -> None:
         """A strategy for something that is not there is a mistake."""
-        for name in self._overrides:
+        for name, strategy in self._overrides.items():
+            if not isinstance(strategy, st.SearchStrategy):
+                raise UsageError(
+                    f"foretold.openapi(overrides=…) takes strategies, such as "
+                    f'{{"{name}": st.just({strategy!r})}}; got {strategy!r}'
+                )
             if name not in self._used:
                 raise UsageError(
                     f"foretold.openapi(overrides=…): no parameter or field is called {name!r}. "
@@ -373,6 +435,18 @@ class RuleMaker:
 
     def rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
         """A rule, and which argument each parameter is."""
+        try:
+            with reading(operation):
+                return self._rule_for(operation)
+        except Impossible as error:
+            field = f"{operation.name}.{error.field or BODY}"
+            raise UsageError(
+                f"foretold.openapi: {operation}, {error.field or 'its body'}: {error}.\n"
+                f'Give a strategy of your own: overrides={{"{field}": st.…}}, or leave the '
+                f'operation out: skip=["{operation.name}"]'
+            ) from None
+
+    def _rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
         self._operation = operation.name
         self._sorted = self._resources.sorted_in(operation)
         names: Names = {}
@@ -385,9 +459,15 @@ class RuleMaker:
         if operation.body is not None:
             name = names[BODY] = _argument(BODY, arguments)
             found = self._given(BODY)
-            found = self._values.strategy(operation.body.schema) if found is None else found
+            found = self._body_for(operation.body) if found is None else found
             arguments[name] = found if operation.body.required else st.just(OMITTED) | found
         return _rule(operation, arguments, needed, self._helpful(operation)), names
+
+    def _body_for(self, body: Body) -> st.SearchStrategy[Any]:
+        if body.is_form:
+            return self._forms.strategy(body.schema)
+        raw = None if body.is_json else bodies_of(body.media, body.schema)
+        return self._values.strategy(body.schema) if raw is None else raw
 
     def _helpful(self, operation: Operation) -> list[Key]:
         """Ids without which the body can only be refused, if others give them out."""
@@ -404,10 +484,7 @@ class RuleMaker:
         if parameter.where == "header" and KEY_NAME.match(parameter.name):
             keys = keys_of(parameter.schema, operation.name)
             return keys if parameter.required else keys | st.just(OMITTED)
-        try:
-            found = self._values.field(parameter.name, parameter.schema)
-        except TooDeep:
-            found = st.none()
+        found = self._values.field(parameter.name, parameter.schema)
         if parameter.where == "path":
             if _before(parameter.name, "_type") in self._sorted:
                 return found
