@@ -39,6 +39,7 @@ from foretold.kernel.timed import KEY_BITS, NEVER_NS, TimedLoop
 from foretold.kernel.waiting import (
     await_chain,
     how_it_ended,
+    is_machinery,
     users_callers,
     users_place,
     waits_in_package,
@@ -518,7 +519,8 @@ class WorldLoop(TimedLoop):
         else:
             stack, trace = await_chain(callback.__self__.get_coro()), self.kernel.trace
             text = IN_A_PACKAGE if waits_in_package(stack) else ""
-            self.kernel.keep("resumes", text, users_place(stack), users_callers(stack))
+            place = None if is_machinery(stack) else users_place(stack)
+            self.kernel.keep("resumes", text, place, users_callers(stack))
             key = (self.kernel.host, actor.name, actor.steps)
             if key in trace.watched:
                 trace.stacks[key] = stack

@@ -9,9 +9,8 @@ or after a pause, while the others are in the middle of theirs. An actor does on
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -19,6 +18,7 @@ from foretold.errors import Refused
 from foretold.spec.machine.actors import Actor, make_actors
 from foretold.spec.machine.checks import Checks
 from foretold.spec.machine.faulty import FaultsOfCalls
+from foretold.spec.machine.patience import Patience
 from foretold.spec.machine.printing import arguments_text, call_text, names_in, program_text
 from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
@@ -28,6 +28,7 @@ from foretold.world.world import CALL
 
 if TYPE_CHECKING:
     from foretold.spec.machine.bundles import Kept, Shelves
+    from foretold.spec.machine.invariants import Invariant
     from foretold.spec.machine.machine import Blueprint, Machine
     from foretold.spec.machine.options import Options
     from foretold.tape import Stream
@@ -61,8 +62,6 @@ class Call:
     rule: Rule
     actor: Actor
     arguments: dict[str, Any]
-    data: Any = None
-    """What its arguments were drawn from."""
     references: list[Kept] = field(default_factory=list)
     """What of the arguments came from bundles."""
     outcome: Outcome = RUNNING
@@ -80,6 +79,8 @@ class Call:
     ended: int = 0
     began_ns: int = 0
     ended_ns: int = 0
+    task: asyncio.Task[None] | None = None
+    """None if it is made by the conductor, all at once."""
 
     @property
     def name(self) -> str:
@@ -133,6 +134,7 @@ class Course:
         self.failed_in = ""
         """Where, in words."""
         self.checks = Checks(self)
+        self._patience = Patience(self)
         self.companions: list[Companion] = []
         self._busy: dict[Actor, Call] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -199,17 +201,15 @@ class Course:
         world.shared[COURSE] = self
         world.opening = lambda: program_text(self)
         world.names = lambda: names_in(self)
+        self._patience.begin()
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
-        by_rules = any(rule.arguments or rule.targets for rule in self._all_rules())
-        if by_rules or self.machine.foretold_keeps_values:
-            from foretold.spec.hypothesis_adapter import clean_up
+        if self.blueprint.uses_hypothesis or self.machine.foretold_keeps_values:
+            from foretold.spec.hypothesis_adapter import be_at_home, clean_up
             from foretold.spec.machine.bundles import SHELVES, Shelves
 
             world.shared[SHELVES] = self._shelves = Shelves()
+            world.at_end.append(be_at_home(world.shared))
             world.at_end.append(lambda: clean_up(world.shared))
-
-    def _all_rules(self) -> Sequence[Rule]:
-        return (*self.blueprint.initializers, *self.blueprint.rules)
 
     async def _own(self, method: Callable[[], Any]) -> None:
         """`setup` and `teardown` may be plain methods as well."""
@@ -219,6 +219,7 @@ class Course:
 
     async def _leave(self) -> None:
         self._stopping = True
+        self._patience.end()
         left = [task for task in self._tasks if not task.done()]
         for task in left:
             task.cancel()
@@ -240,6 +241,11 @@ class Course:
             self.failure, self.failed_in = error, where
             if where:
                 error.add_note(f"foretold: {where}")
+
+    def stop(self, error: BaseException) -> None:
+        """End the run with this failure, whoever is at work."""
+        self.fail(error)
+        self._tell()
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -306,12 +312,20 @@ class Course:
         return self._call(number, stream, rules[chosen], actor) if possible[chosen] else None
 
     def _is_possible(self, rule: Rule, actor: Actor) -> bool:
-        shelves, machine = self._shelves, self.machine
+        shelves = self._shelves
         can = shelves is None or all(shelves.values(bundle.name) for bundle in rule.needs)
-        can = can and all(holds(machine, actor) for holds in rule.preconditions)
+        can = can and self.holds(rule, actor)
         if not can:
             self.tally.rule(rule.name, "precondition_false")
         return can
+
+    def holds(self, asked: Rule | Invariant, actor: Actor | None = None) -> bool:
+        """Whether a rule may be applied now, or an invariant be looked at."""
+        try:
+            return all(holds(self.machine, actor) for holds in asked.preconditions)
+        except Exception as error:
+            self.fail(error, f"the precondition of {asked.name} failed")
+            raise
 
     def _call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
         call = Call(number, rule, actor, {})
@@ -333,7 +347,7 @@ class Course:
         shelves = self._shelves
         assert shelves is not None, "made where rules have arguments"
         shelves.begin()
-        data = call.data = TapeData(stream, None, self.world.shared, self.machine)
+        data = TapeData(stream, None, self.world.shared, self.machine)
         try:
             for name, strategy in call.rule.arguments.items():
                 call.arguments[name] = data.draw(strategy, name)
@@ -350,7 +364,7 @@ class Course:
         self._busy[call.actor] = call
         if call.number > 0:
             self._faults.come_with(call.number)
-        if len(self._busy) == 1 and not inspect.iscoroutinefunction(call.rule.function):
+        if len(self._busy) == 1 and not call.rule.is_async:
             await self._perform(call)  # it cannot be interrupted, and nobody else is there
             return
         who = f"{call.actor.name}." if len(self.actors) > 1 else ""
@@ -359,6 +373,7 @@ class Course:
         )
         self._tasks = [task for task in self._tasks if not task.done()]
         self._tasks.append(work)
+        call.task = work
 
     def _moment(self) -> int:
         self._moments += 1
@@ -396,7 +411,7 @@ class Course:
     async def _apply(self, call: Call) -> None:
         """Call the user's method, and say what came of it. Raises what fails the run."""
         try:
-            result = self._invoke(call)
+            result = call.rule.function(self.machine, **call.arguments)
             if inspect.isawaitable(result):
                 result = await result
         except Refused as refused:
@@ -415,15 +430,6 @@ class Course:
             call.outcome, call.result = "succeeded", result
             self._hand_over(call)
             self.tally.rule(call.name, "succeeded")
-
-    def _invoke(self, call: Call) -> Any:
-        rule = call.rule
-        work = functools.partial(rule.function, self.machine, **call.arguments)
-        if call.data is None or inspect.iscoroutinefunction(rule.function):
-            return work()
-        from foretold.spec.hypothesis_adapter import call_inside
-
-        return call_inside(call.data, work)
 
     def is_tolerated(self, error: BaseException) -> bool:
         """Whether a rule may raise this; a group may if all that is in it may."""

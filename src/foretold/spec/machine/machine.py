@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from foretold.arguments import check_number
 from foretold.errors import UsageError
 from foretold.spec.machine.invariants import COMMIT, QUIET, Invariant, invariant_of
 from foretold.spec.machine.options import OPTIONS, Options, options_text
@@ -28,6 +30,16 @@ class Blueprint:
     rules: tuple[Rule, ...]
     initializers: tuple[Rule, ...]
     invariants: tuple[Invariant, ...]
+
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        return (*self.initializers, *self.rules)
+
+    @property
+    def uses_hypothesis(self) -> bool:
+        """Whether there is anything to draw, or a rule could call `assume`. If not, there is no
+        need for Hypothesis, which takes its time to be imported."""
+        return "hypothesis" in sys.modules or any(r.arguments or r.targets for r in self.all_rules)
 
     def at(self, when: str) -> list[Invariant]:
         return [each for each in self.invariants if each.when == when]
@@ -88,8 +100,14 @@ class Machine:
     tolerates: ClassVar[tuple[type[BaseException], ...]] = ()
     """What a rule may raise, under faults above all: it has failed then, and the run goes on."""
     model: ClassVar[Any] = None
+    """A class, of which each run makes an object: the same calls are made on it, and compared."""
     quiet_s: ClassVar[float] = 1.0
     """How much virtual time there is for work that goes on by itself, before a quiet moment."""
+    call_s_max: ClassVar[float] = 3600
+    """How much virtual time a call of a rule may take, unless it waits for one thing all the
+    while. Who polls for what never comes fails the run."""
+    call_steps_max: ClassVar[float] = 50_000
+    """The same in steps: how often it may wait."""
 
     TestCase: ClassVar[Any] = _TestCase()
 
@@ -153,15 +171,10 @@ def options_for(cls: type[Machine], text: str) -> Options:
 
 def _warm_up(blueprint: Blueprint) -> None:
     """Inside a run no file can be read, and Hypothesis reads some before its first draws."""
-    strategies = [
-        strategy
-        for rule in (*blueprint.initializers, *blueprint.rules)
-        for strategy in rule.arguments.values()
-    ]
-    if strategies:
+    if blueprint.uses_hypothesis:
         from foretold.spec.hypothesis_adapter import warm_up
 
-        warm_up(*strategies)
+        warm_up(*(given for rule in blueprint.all_rules for given in rule.arguments.values()))
 
 
 # ---------------------------------------------------------------- what a class says
@@ -207,6 +220,9 @@ def _read(cls: type[Machine]) -> Blueprint:
         )
     _check_bundles(cls, (*initializers, *rules))
     _check_tolerated(cls)
+    _check_model(cls)
+    check_number(f"{cls.__name__}.call_s_max", cls.call_s_max, above=0, finite=False)
+    check_number(f"{cls.__name__}.call_steps_max", cls.call_steps_max, above=0, finite=False)
     return Blueprint(tuple(rules), tuple(initializers), tuple(invariants))
 
 
@@ -249,3 +265,19 @@ def _check_tolerated(cls: type[Machine]) -> None:
             f"{cls.__name__}.tolerates lists exceptions, such as (httpx.TransportError,); "
             f"got {given!r}"
         )
+
+
+def _check_model(cls: type[Machine]) -> None:
+    given: Any = cls.model
+    if given is None or isinstance(given, type):
+        return
+    of_a_class = hasattr(given, "__dict__") and not callable(given)
+    wrong, right = repr(given), "ShopModel"
+    if of_a_class:
+        right = type(given).__name__
+        wrong = f"{right}()"
+    raise UsageError(
+        f"{cls.__name__}.model is the class of the model, of which each run makes an object of its "
+        "own: one for all runs would know in one what was done in another.\n"
+        f"  wrong: model = {wrong}\n  right: model = {right}"
+    )
