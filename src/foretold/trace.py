@@ -19,12 +19,18 @@ from typing import NamedTuple
 KEPT_EVENTS = 20_000
 THREAD = "thread"
 """The text of an event `resumes`, if it is a thread's step and not a task's."""
+IN_A_PACKAGE = "in a package"
+"""The text of an event `resumes`, if the task waits inside of a package that the user's line has
+called: steps between two such waits say something about the package alone."""
 LATE = "late message"
 """The kind of an event: a message takes longer than it would in the calm run."""
 SERVICE = "service"
 """The kind of an event: something that a service of the world says about itself."""
 REQUEST = "request"
 """The kind of an event: a request was sent, or its response has come."""
+ASKED_BY = "asked by"
+"""The kind of an event: for whom a task of a server (a request) or a session of a database works
+from now on."""
 _CONTENT_DEPTH_MAX = 6
 _CONTENT_ITEMS_MAX = 1_000
 _DECIMAL_BITS_MAX = 4_096

@@ -228,7 +228,7 @@ def test_a_race_by_latency_is_one_late_message(seed: int) -> None:
         len([line for line in told if re.match("  a message .* took 2.. ms instead of 1 ms", line)])
         == 1
     )
-    assert {"main/first", "main/second"} <= {line.split()[2] for line in told if " s  " in line}
+    assert {"first", "second"} <= {line.split()[2] for line in told if " s  " in line}
     check_same_failure(lost_on_the_wire, failure)
 
 

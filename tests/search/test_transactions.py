@@ -26,11 +26,11 @@ def test_the_two_that_overlap_are_shown() -> None:
     ]  # fmt: skip
     lines = tell_transactions(events(*noise, *pair, *noise), 0)
     assert lines[0] == "In the database two transactions overlapped:"
-    assert [line.split()[3:5] for line in lines[1:-1]] == [["session", who] for who, _ in pair]
-    assert (
-        "db session 2 read item before db session 1 had changed it, and then wrote item"
-        in (lines[-1])
+    assert [line.split()[2:4] for line in lines[1:-5]] == [["session", who] for who, _ in pair]
+    assert " ".join(line.strip() for line in lines[-5:-2]) == (
+        "session 2 read item before session 1 had changed it, and then wrote item."
     )
+    assert "FOR UPDATE" in lines[-2], "where to look"
 
 
 def test_a_lock_makes_the_read_safe() -> None:

@@ -72,6 +72,16 @@ def users_callers(places: list[Place]) -> tuple[Place, ...]:
     return tuple(own[-2 : -2 - _CALLERS_MAX : -1])
 
 
+def waits_in_package(places: list[Place]) -> bool:
+    """Whether the user's innermost line has called a third party's code, which waits."""
+    for place in reversed(places):
+        if place.file.startswith(_SITE):
+            return any(not is_library(outer.file) for outer in places)
+        if not is_library(place.file):
+            return False
+    return False
+
+
 def place_of_task(task: asyncio.Task[Any]) -> Place | None:
     """The user's line at which a task waits."""
     return users_place(await_chain(task.get_coro()))

@@ -18,6 +18,8 @@ from foretold.search.words import count
 
 FIRST_LINE_RUNS = 1_000
 """The first plain line comes after so many runs, the next whenever they have doubled."""
+LINE_EVERY_S = 15.0
+"""But nobody shall look at nothing for longer than that: runs may be slow."""
 REDRAW_S = 0.1
 _STAGES = {
     "searching": "searching",
@@ -38,7 +40,8 @@ class SearchProgress:
         self.last = Standing(0, 0, 0)
         self._stage = "searching"
         self._drawn_s = 0.0
-        self._began_s = real.monotonic()
+        self._began_s = self._said_s = real.monotonic()
+        self._told = ("", 0)
         self._next_line = FIRST_LINE_RUNS
         self._runs_max = runs_max
         self._bar = self._make_bar() if (on_terminal() if bar is None else bar) else None
@@ -73,13 +76,19 @@ class SearchProgress:
         self.last = standing
         if self._bar is not None:
             self._move(self._bar, standing)
-        elif standing.stage != self._stage:
-            self._stage = standing.stage
-            say(f"run {standing.runs:,}: {_STAGES.get(standing.stage, standing.stage)}")
-        elif standing.runs >= self._next_line:
-            self._next_line *= 2
+        elif standing.stage != "searching":
+            self._tell_stage(standing)
+        elif standing.runs >= self._next_line or real.monotonic() > self._said_s + LINE_EVERY_S:
+            self._next_line *= 2 if standing.runs >= self._next_line else 1
+            self._said_s = real.monotonic()
             of = f" of {self._runs_max:,}" if self._runs_max is not None else ""
             say(f"{standing.runs:,}{of} runs, {self._so_far(standing)}")
+
+    def _tell_stage(self, standing: Standing) -> None:
+        """Once for each stage of each failure."""
+        if (standing.stage, standing.runs) != self._told:
+            self._told = (standing.stage, standing.runs)
+            say(f"run {standing.runs:,}: {_STAGES.get(standing.stage, standing.stage)}")
 
     def _so_far(self, standing: Standing) -> str:
         parts = [
@@ -98,6 +107,8 @@ class SearchProgress:
         stage = _STAGES.get(standing.stage, standing.stage)
         if standing.stage == "searching":
             stage = f"{stage}: {self._so_far(standing)}"
+        else:
+            stage = f"run {standing.runs:,}: {stage}"
         bar.update(self._task, completed=standing.runs, description=stage, refresh=True)
 
 

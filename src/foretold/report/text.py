@@ -59,9 +59,10 @@ def _configured(failure: Failure) -> list[str]:
     told = ("order", "strategy", "cost of a step", "slow steps", "rule ")
     drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(told)}
     faults = [name.removeprefix("fault ") for name, v in drawn.items() if _is_on(name, v)]
-    parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ")]
-    parts += [f"faults {', '.join(faults)}"] if faults else []
-    return [f"The run was configured with {'; '.join(parts)}."] if parts else []
+    parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ") and v != "off"]
+    if failure.faults or not failure.shrink_runs:  # else it does not need any of them
+        parts += [f"faults {', '.join(faults)}"] if faults else []
+    return [wrapped(f"The run was configured with {'; '.join(parts)}.")] if parts else []
 
 
 def _is_on(name: str, value: str) -> bool:

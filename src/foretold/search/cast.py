@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 
 from foretold.kernel.waiting import is_library
 from foretold.search.moments import Moment, Who, who_of
+from foretold.search.transactions import asked_text, clients_of
 from foretold.search.words import count
 from foretold.tape import CALLBACKS, Schedule
 from foretold.trace import Event
+from foretold.world.world import DEFAULT_HOST
 
 ROOM_LINES = 24
 """As long as a story is no longer than this, more of the tasks are shown."""
@@ -31,6 +33,7 @@ class Cast:
         self._order = {who: number for number, who in enumerate(self._places)}
         self._kinds = Counter(map(_kind, self._places))
         self._hosts = {event.host for event in events}
+        self._clients = clients_of(events)
         self.main = _main_of(events)
         self.shown: set[Who] = {who for who in (self.main, culprit) if who is not None}
         for hold in schedule.holds.values():
@@ -53,13 +56,13 @@ class Cast:
                 numbers.pop(who_of(event), None)
         return sorted(numbers.values())
 
-    def choose(self, moments: Sequence[Moment]) -> list[Moment]:
+    def choose(self, moments: Sequence[Moment], room_lines: int = ROOM_LINES) -> list[Moment]:
         """Admit others while there is room; give back the moments of those who are shown."""
         lines = Counter(moment.who for moment in moments if moment.who is not None)
         used = sum(lines[who] for who in self.shown)
         ranked = sorted((self._rank(who), who) for who in set(lines) - self.shown)
         for (rank, _), who in ranked:
-            if rank <= _MET and used + lines[who] <= ROOM_LINES:
+            if rank <= _MET and used + lines[who] <= room_lines:
                 self.shown.add(who)
                 used += lines[who]
         return [moment for moment in moments if moment.who is None or moment.who in self.shown]
@@ -86,12 +89,15 @@ class Cast:
         return all(is_library(f) and any(part in f for part in _INTERNAL) for f in files)
 
     def names(self) -> dict[Who, str]:
-        """What each is called: with the host in front only where there are several."""
-        several = len(self._hosts) > 1
-        return {
-            who: f"{who[0]}/{_name(who)}" if several else _name(who)
-            for who in {*self._places, *self.shown}
-        }
+        """What each is called: a request by its client, others with the host in front where there
+        are several, unless it is the test's own."""
+        return {who: self._called(who) for who in {*self._places, *self.shown}}
+
+    def _called(self, who: Who) -> str:
+        if who in self._clients:
+            return asked_text(who, self._clients)
+        several = len(self._hosts) > 1 and who[0] != DEFAULT_HOST
+        return f"{who[0]}/{_name(who)}" if several else _name(who)
 
     def others(self, events: Iterable[Event]) -> list[str]:
         """One line about all who are not shown, or none."""

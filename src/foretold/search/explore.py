@@ -30,7 +30,7 @@ from foretold.search.rounds import Rounds
 from foretold.search.signature import Signature
 from foretold.search.targets import importable_name
 from foretold.search.vacuity import hollow_in
-from foretold.search.workout import Workshop
+from foretold.search.workout import SHRINK_S_MAX, Workshop
 from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
 from foretold.world.run import Main, Run, bind_main, execute, tape_given
@@ -39,6 +39,7 @@ from foretold.world.settings import Settings
 RUNS_DEFAULT = 100
 RUNS_TO_THE_END = 1 << 62
 NOTES_MAX = 10
+SHARE_S_MIN = 3.0
 GRACE_S = 5.0
 """When the time of a search is up, its workers have so long to finish what they are at."""
 
@@ -272,8 +273,9 @@ class Search:
             outcome.vacuous = planner.is_vacuous and not failed
             outcome.vacuous |= outcome.discarded == outcome.runs  # none, if time was up before
             outcome.hollow = hollow_in(outcome)
+            shares = Shares(time_s, len(failed))
             for seen in failed:
-                self._work_out(seen)
+                self._work_out(seen, shares.next_s())
         except KeyboardInterrupt:
             outcome.interrupted = True
             raise Interrupted(outcome) from None
@@ -386,11 +388,13 @@ class Search:
         self.outcome.failures.append(found)
         return found
 
-    def _work_out(self, seen: Seen) -> None:
+    def _work_out(self, seen: Seen, shrink_s_max: float) -> None:
         wanted, run = seen.brief.signature, seen.errand.number
         found = next(each for each in self.outcome.failures if each.signature == wanted)
         if not isinstance(found.exception, WorkerDied):  # that would end this process as well
-            self._workshop(run).work_out(found)
+            workshop = self._workshop(run)
+            workshop.shrink_s_max = shrink_s_max
+            workshop.work_out(found)
 
     def _workshop(self, run: int) -> Workshop:
         return Workshop(
@@ -403,6 +407,23 @@ class Search:
             replayer=self.replayer,
             on_stage=lambda stage: self._tell_progress(run, stage),
         )
+
+
+class Shares:
+    """How long each of several failures may be shrunk. A search that has a time to keep shall not
+    take several times as long because it found much: its failures share that time once more. What
+    one leaves over is the others'."""
+
+    def __init__(self, time_s: float | None, failures: int) -> None:
+        self._until_s = None if time_s is None else real.monotonic() + time_s
+        self._left = failures
+
+    def next_s(self) -> float:
+        """For the next failure."""
+        left, self._left = self._left, self._left - 1
+        if self._until_s is None:
+            return SHRINK_S_MAX
+        return min(SHRINK_S_MAX, max(SHARE_S_MIN, (self._until_s - real.monotonic()) / left))
 
 
 def _stand_in(wanted: Signature, message: str) -> BaseException:

@@ -7,12 +7,13 @@ line at which the same task goes on the next time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from foretold.search.failure import Delay
 from foretold.search.words import (
     TIMEOUTS,
+    aligned,
     count,
     duration,
     ended_how,
@@ -20,7 +21,8 @@ from foretold.search.words import (
     short,
     source_line,
 )
-from foretold.trace import LATE, REQUEST, SERVICE, Event, Place
+from foretold.trace import IN_A_PACKAGE, LATE, REQUEST, SERVICE, Event, Place
+from foretold.world.world import DEFAULT_HOST
 
 JUMP_NS_MIN = 1_000_000
 """A step never takes that long unless the story says so: it was a jump of time."""
@@ -129,7 +131,9 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         if gap_ns >= JUMP_NS_MIN:
             yield Moment(event.time_ns, None, None, "", passed_ns=gap_ns)
         if event.kind == "resumes":
-            yield notes.step(event, following[number])
+            moment = notes.step(event, following[number])
+            if not (moment.rounds and event.text == IN_A_PACKAGE):
+                yield moment
         elif event.kind in _SAID:
             text = _SAID[event.kind].format(rounded(event.text))
             yield Moment(event.time_ns, who_of(event), event.place, text)
@@ -142,6 +146,27 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         elif event.kind == "callback" and event.text in TIMEOUTS:
             yield Moment(event.time_ns, None, None, "(a timeout expires)")
         before = event
+
+
+def without_conductor(
+    events: Sequence[Event], numbers: Iterable[int], conductor: Who | None
+) -> list[int]:
+    """In the run of a machine: without the steps of who calls the rules, and without those of rules
+    that do nothing but send requests, which are told as such."""
+    following = _following(events)
+    tells_requests = any(event.kind == REQUEST for event in events)
+
+    def is_told(number: int) -> bool:
+        event, then = events[number], following[number]
+        if event.kind != "resumes":
+            return True
+        if who_of(event) == conductor:
+            return False
+        asks = event.text == IN_A_PACKAGE or event.step == 1
+        waits = then is None or then.kind == "ended" or then.text == IN_A_PACKAGE
+        return not (tells_requests and event.host == DEFAULT_HOST and asks and waits)
+
+    return [number for number in numbers if is_told(number)]
 
 
 def rounded(text: str) -> str:
@@ -201,12 +226,17 @@ def _rounds(told: list[Moment]) -> dict[int, int]:
 
 
 def lines_of(
-    moments: Sequence[Moment], start_ns: int, names: dict[Who, str], lines_max: int
+    moments: Sequence[Moment],
+    start_ns: int,
+    names: dict[Who, str],
+    lines_max: int,
+    called: Callable[[str], str] = str,
 ) -> list[str]:
-    """The moments as aligned columns; of too many, those in the middle are left out."""
-    rows = [_row(moment, start_ns, names) for moment in _time_joined(moments)]
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-    lines = [_aligned(row, widths) for row in rows]
+    """The moments as aligned columns; of too many, those in the middle are left out. `called` puts
+    each cell into the words of the story."""
+    moments = list(_time_joined(moments))
+    rows = [tuple(map(called, _row(moment, start_ns, names))) for moment in moments]
+    lines = aligned(rows)
     if len(lines) > lines_max:
         head, tail = lines_max // 3, lines_max - lines_max // 3
         lines[head:-tail] = [f"  … {count(len(lines) - lines_max, 'line')} left out"]
@@ -233,9 +263,3 @@ def _row(moment: Moment, start_ns: int, names: dict[Who, str]) -> tuple[str, str
     time = "" if moment.time_ns is None else f"{(moment.time_ns - start_ns) / 1e9:.6f} s"
     who = names.get(moment.who, moment.who[1]) if moment.who is not None else ""
     return time, who, short(moment.place), moment.text
-
-
-def _aligned(row: tuple[str, str, str, str], widths: list[int]) -> str:
-    time, who, place, text = row
-    columns = (time.rjust(widths[0]), who.ljust(widths[1]), place.ljust(widths[2]), text)
-    return f"  {'  '.join(columns)}".rstrip()

@@ -11,18 +11,27 @@ Everything here is a function of the schedule and the events: the same run, the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from foretold.errors import Deadlock
 from foretold.kernel.threads.crew import MAIN_THREAD
-from foretold.search.cast import Cast
+from foretold.search.cast import ROOM_LINES, Cast
 from foretold.search.decided import decision_text
 from foretold.search.failure import Delay
-from foretold.search.moments import Ending, Moment, Who, lines_of, moments_of, who_of
+from foretold.search.moments import (
+    Ending,
+    Moment,
+    Who,
+    lines_of,
+    moments_of,
+    who_of,
+    without_conductor,
+)
 from foretold.search.pair import Decision
 from foretold.search.places import with_telling_places
 from foretold.search.signature import place_of, text_of
-from foretold.search.transactions import tell_transactions
+from foretold.search.transactions import Told
+from foretold.search.wording import Wording, common_folder
 from foretold.search.words import (
     callback_in_words,
     duration,
@@ -58,6 +67,7 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
     events = done.trace.events
     pair = decision.pair if decision is not None else None
     also = {step.key[:2] for step in pair[:2]} if pair is not None else ()
+    called = Wording(done.names, common_folder(events))
     story, delays = tell(
         tape.schedule,
         events,
@@ -66,12 +76,13 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
         choices=tape.choices,
         also=also,
         is_known=tape.origin != "seeded",
+        called=called,
+        is_conducted=done.names is not None,
     )
     if decision is not None:
-        story = f"{story}\n{decision_text(decision)}"
-    if done.opening:
-        story = f"{done.opening}\n{story}"
-    return story, delays
+        story = f"{story}\n{called(decision_text(decision))}"
+    parts = [done.opening, *called.legend(done.opening), story]
+    return "\n".join(part for part in parts if part), delays
 
 
 def faults_of(done: Run) -> list[str]:
@@ -90,9 +101,12 @@ def tell(
     choices: Mapping[str, Sequence[Choice]] | None = None,
     also: Collection[Who] = (),
     is_known: bool = True,
+    called: Callable[[str], str] = str,
+    is_conducted: bool = False,
 ) -> tuple[str, list[Delay]]:
     """The story and the delays in it; `also` are those who have to be shown besides. `is_known` is
-    False of a seed's choices: they are not on record."""
+    False of a seed's choices: they are not on record. `called` puts texts into the words of the
+    story. `is_conducted`: main is ours, and no more than calls the rules."""
     every = with_telling_places(_without_a_flood(list(events)))
     cut, culprit = failure_among(every, error)
     kept = every[:cut]
@@ -102,20 +116,30 @@ def tell(
     # If everybody was delayed (a run that was not shrunk), delays tell nobody apart.
     telling = len(delays) + len(schedule.slows) <= SENTENCES_MAX
     cast = Cast(kept, schedule if telling else Schedule(), ending.who)
-    cast.shown |= set(also)
+    database = Told(kept)
+    told_below = database.tasks() - {(hold.host, hold.actor) for hold in schedule.holds.values()}
+    cast.shown |= {*also, *told_below}
     numbers = [*cast.last_seen(kept[:begin]), *range(begin, cut)]
+    numbers = [n for n in numbers if not _is_step_of(every[n], told_below)]
+    if is_conducted:
+        numbers = without_conductor(every, numbers, cast.main)
     # All events are handed over: how far a task came is known from where it went on later.
     told = moments_of(every, numbers, delays if telling else [], ending)
-    moments = cast.choose(told)
+    moments = cast.choose(told, room_lines=0 if told_below else ROOM_LINES)
     parts = _departures(kept, every, delays, schedule, choices or {}, start_ns, is_known=is_known)
     parts += _values_before(kept[:begin])
     parts.append("What happened, in virtual time:")
     if len(every) == KEPT_EVENTS:
         parts.append(f"  … of a long run: the last {KEPT_EVENTS:,} events")
-    parts += lines_of(moments, start_ns, cast.names(), LINES_MAX)
-    parts += cast.others(kept[begin:])
-    parts += tell_transactions(kept, start_ns)
-    return "\n".join(parts), delays
+    parts += lines_of(moments, start_ns, cast.names(), LINES_MAX, called)
+    parts += [] if is_conducted and told_below else cast.others(kept[begin:])
+    parts += database.lines(start_ns, called)
+    return called("\n".join(parts)), delays
+
+
+def _is_step_of(event: Event, tasks: Collection[Who]) -> bool:
+    """Of tasks that are told by their statements, which have lines of code, too."""
+    return event.kind == "resumes" and who_of(event) in tasks
 
 
 def delays_of(schedule: Schedule, events: Sequence[Event]) -> list[Delay]:

@@ -113,6 +113,18 @@ def ended_how(outcome: str) -> str:
     return f"returns {value}" if plain else "runs to its end"
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines in columns: the first to the right (it is the time), an empty one left out."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first.rjust(widths[0])]
+        cells += [cell.ljust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        shown = [cell for cell, width in zip(cells, widths, strict=True) if width]
+        lines.append(f"  {'  '.join(shown)}".rstrip())
+    return lines
+
+
 def late_in_words(text: str, verb: str) -> str:
     """`a message from web to db took 214 ms instead of 1 ms`, from what the trace noted."""
     way, _, times = text.partition(": ")

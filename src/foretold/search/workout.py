@@ -30,6 +30,7 @@ from foretold.world.settings import Settings
 SHRINK_RUNS_MAX = 2_000
 SHRINK_S_MAX = 30.0
 OTHERS_S_MAX = 5.0
+DECIDED_S_MAX = 10.0
 OTHERS_RUNS = 600
 UNSTEADY = "the same tape, run again in the same process, did not fail like this"
 
@@ -42,6 +43,7 @@ class Workshop:
     runner: Runner
     wall_s_max: float | None = None
     shrinks: bool = True
+    shrink_s_max: float = SHRINK_S_MAX
     save_to: str | Path | None = None
     target: str = ""
     replayer: Replayer | None = None
@@ -103,6 +105,7 @@ class Workshop:
         return settings.with_changes(wall_s_max=self.wall_s_max)
 
     def _again(self, tape: Tape, *, recording: bool = False) -> Brief:
+        self.on_stage("shrinking")
         return self.runner(tape, self._settings_of(tape), recording=recording)
 
     # Smaller
@@ -126,7 +129,7 @@ class Workshop:
             self._again,
             found.signature,
             runs_max=SHRINK_RUNS_MAX - found.shrink_runs,
-            s_max=SHRINK_S_MAX,
+            s_max=self.shrink_s_max,
             on_better=save_best,
         )
         try:
@@ -142,7 +145,7 @@ class Workshop:
             found.shrink_runs += 1
             return self._again(tape, recording=recording)
 
-        until_s = real.monotonic() + OTHERS_S_MAX
+        until_s = real.monotonic() + min(OTHERS_S_MAX, self.shrink_s_max)
         for tape in shorter.others(original, found.signature, again):
             if real.monotonic() > until_s:
                 return
@@ -189,7 +192,8 @@ class Workshop:
         # Many runs in this process: not where each run was to start afresh.
         afresh = isinstance(self.runner, Forked)
         if self.shrinks and not found.unfinished and not afresh:
-            found.decision = what_decides(self._watch, done, found.signature)
+            s_max = min(self.shrink_s_max, DECIDED_S_MAX)
+            found.decision = what_decides(self._watch, done, found.signature, s_max=s_max)
         found.story, found.delays = tell_run(done, found.decision)
         found.faults = faults_of(done)
         found.notes = done.notes

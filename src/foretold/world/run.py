@@ -84,6 +84,8 @@ class Run:
     """What the run reached, if that was asked for (`kernel/reach.py`)."""
     opening: str = ""
     """What goes first in its story, if it was run in detail."""
+    names: dict[str, str] | None = None
+    """How the story calls ids and tasks, if it was run in detail by a machine."""
     profile: Profile | None = None
     """How long the run was and who did how much, if the search wanted to know."""
     tally: Tally = field(default_factory=Tally)
@@ -272,6 +274,7 @@ def _execute(
             threads_left=tuple(world.threads_left),
             notes=_notes_about(world),
             opening=world.opening() if world.opening and world.trace.detail else "",
+            names=world.names() if world.names and world.trace.detail else None,
             profile=world.profile() if learning else None,
             tally=world.tally,
         )

@@ -78,6 +78,8 @@ class World:
         self.services: dict[str, list[Any]] = {}
         """The services that this run has started, by sort."""
         self.opening: Callable[[], str] | None = None
+        self.names: Callable[[], dict[str, str]] | None = None
+        """How a story calls ids and tasks, if somebody has better names for them."""
         """Who has something to say that goes first in the story of this run."""
         self.at_commit: list[Callable[[str], object]] = []
         """Called when a database has committed a transaction of the host of that name, while the

@@ -181,6 +181,7 @@ class Gateway:
             client.close()
         else:
             session = self.admit(client, opening, name_of(client.end))
+            self.telling.follow(session)
             session.asks_password = self.access.password is not None
             client.on_gone = lambda: self._client_gone(session)
             client.expect_groups(lambda group: self.enqueue(session, group))

@@ -61,6 +61,8 @@ class Session:
         """Told when it has to wait for a lock."""
         self.transaction: list[str] = []
         """The statements of the transaction that is open."""
+        self.asked_by = self.told_asked_by = ""
+        """Whose task has sent what it works on; and the last of whom the story knows."""
         self.transactions = 0
         self.leaving = False
         """The client is gone; when the statement is over, so is the session."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from foretold.services.postgres.protocol import BIND, CLOSE, EXECUTE, PARSE, QUERY, Group
 
 SQL_CHARS_MAX = 300
+WHOLE_CHARS_MAX = 4_000
 _OWN_SETTINGS = re.compile(
     r"\bset_config\b|\bset\s+(?:local\s+|session\s+)?\"?\w+\"?\.\w+|\bdo\b|\bcall\b", re.IGNORECASE
 )
@@ -27,6 +28,12 @@ def shown(sql: str) -> str:
     """A statement on one line, without end."""
     line = _SPACE.sub(" ", sql).strip()
     return line if len(line) <= SQL_CHARS_MAX else line[: SQL_CHARS_MAX - 1] + "…"
+
+
+def whole(sql: str) -> str:
+    """A statement on one line, for stories: what decides (a condition, a lock) often comes last."""
+    line = _SPACE.sub(" ", sql).strip()
+    return line if len(line) <= WHOLE_CHARS_MAX else line[: WHOLE_CHARS_MAX - 1] + "…"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from foretold.services.postgres.kept import DATABASE
 from foretold.services.postgres.protocol import COMMAND_COMPLETE, ERROR, IDLE, fields_of, tag_of
-from foretold.services.postgres.statements import shown
-from foretold.trace import Event
+from foretold.services.postgres.statements import shown, whole
+from foretold.trace import ASKED_BY, Event
 
 if TYPE_CHECKING:
     from foretold.services.postgres.gateway import Gateway
@@ -56,20 +56,41 @@ class Telling:
         self.statements = 0
         self.waited = 0
 
-    def note(self, session: Session, what: str, about: str) -> None:
-        """Something happened to a session."""
+    def note(self, session: Session, what: str, about: str, in_full: str = "") -> None:
+        """Something happened to a session. `in_full`: for the story, which has more room."""
         trace, host = self.gateway.world.trace, self.gateway.host
         trace.note(f"{host.name} {session.name}", what, about)
         if trace.detail:
-            ns = host.kernel.clock.ns
-            trace.keep(Event(ns, host.name, session.name, self.statements, what, about, None))
+            if session.asked_by != session.told_asked_by:
+                session.told_asked_by = session.asked_by
+                self._keep(session, ASKED_BY, session.asked_by)
+            self._keep(session, what, in_full or about)
+
+    def _keep(self, session: Session, what: str, about: str) -> None:
+        host = self.gateway.host
+        ns, number = host.kernel.clock.ns, self.statements
+        self.gateway.world.trace.keep(Event(ns, host.name, session.name, number, what, about, None))
+
+    def follow(self, session: Session) -> None:
+        """For the story: know which task it is that sends statements over this connection."""
+        world, peer = self.gateway.world, session.client.end.peer
+        if peer is None or not world.trace.detail:
+            return
+
+        def sends() -> None:
+            kernel = world.acting_host.kernel
+            if kernel.current is not kernel.callbacks:
+                session.asked_by = f"{kernel.host}/{kernel.current.name}"
+
+        peer.on_send = sends
 
     def waits(self, session: Session, blockers: list[Session]) -> None:
         """A session waits for a lock that others hold."""
         self.waited += 1
         sql = "; ".join(map(shown, session.executes))
         others = ", ".join(f"{s.name} ({s.host})" for s in blockers) or "another one"
-        self.note(session, "waits for a lock", f"of {others}: {sql}")
+        in_full = "; ".join(map(whole, session.executes))
+        self.note(session, "waits for a lock", f"of {others}: {sql}", f"of {others}: {in_full}")
 
     def answered(self, session: Session, answer: list[bytes]) -> bool:
         """A group was executed. Returns whether something was committed by it."""
@@ -94,7 +115,8 @@ class Telling:
             fields = fields_of(error)
             outcome = f"{outcome}, " * bool(tags) + f"error {fields.get('C')} {fields.get('M')}"
         for sql in session.executes:
-            self.note(session, "executes", f"{shown(sql)} → {outcome}")
+            said = f" → {outcome}"
+            self.note(session, "executes", shown(sql) + said, whole(sql) + said)
 
     def _end_of_transaction(self, session: Session, tags: list[str], error: bytes | None) -> bool:
         if session.state != IDLE or not session.transaction:

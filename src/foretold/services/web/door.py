@@ -112,6 +112,8 @@ class Door:
         """Requests can be held: only then their coroutines are looked after."""
         self.error: BaseException | None = None
         """What the lifespan has raised."""
+        self.on_visit: Callable[[Any], object] | None = None
+        """Told of the scope of each request that comes in; for stories."""
         self._waiting: list[tuple[asyncio.Future[Visit], Mark]] = []
         """Who waits for another one to enter."""
 
@@ -127,6 +129,8 @@ class Door:
 
     async def _visit(self, scope: Any, receive: Any, send: Any) -> Any:
         visit, held = Visit(), None
+        if self.on_visit is not None:
+            self.on_visit(scope)
         if self.marks:
             mark = self._mark_of(scope)
             if mark is not None and mark.after_steps is not None:

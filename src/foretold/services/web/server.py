@@ -15,7 +15,7 @@ from foretold.services.web.cycle import logger
 from foretold.services.web.door import Door, Mark, Visit
 from foretold.services.web.lifespan import StartupFailed
 from foretold.services.web.process import Process
-from foretold.trace import REQUEST, SERVICE, Event
+from foretold.trace import ASKED_BY, REQUEST, SERVICE, Event
 
 try:
     import httpx
@@ -38,6 +38,8 @@ INSECURE = httpx.create_ssl_context(verify=False)
 """Made once: httpx would read the authorities' file for each client."""
 RETRY_S = 1.0
 """A supervisor starts a server again that has failed to start, after so long."""
+ADDRESSES = "addresses of actors"
+"""Where they are in `world.shared`."""
 ACTORS_NET = "10.99"
 """The addresses of actors: hosts are counted from the other end of 10.0.0.0/8."""
 
@@ -77,6 +79,8 @@ class Web:
         """The application, as this process of the host has it."""
         app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
         self.door = Door(app, self.marks, self.note)
+        if self.world.trace.detail:
+            self.door.on_visit = self._tell_visit
         nemesis = self.world.nemesis
         self.door.stepwise = nemesis is not None and "request_inside" in nemesis.occasional
         self.door.stepwise |= any(f.kind == "request_inside" for f in self.injection.armed)
@@ -122,6 +126,14 @@ class Web:
         host = self.world.acting_host
         ns, name = host.kernel.clock.ns, host.name
         self.world.trace.keep(Event(ns, name, "(world)", 0, REQUEST, text, None))
+
+    def _tell_visit(self, scope: Any) -> None:
+        """For the story: whose request the task that acts now works for."""
+        known = self.world.shared.get(ADDRESSES, {})
+        ip, _ = scope.get("client") or ("", 0)
+        name = next((name for name, its in known.items() if its == ip), "")
+        if name:
+            self.host.kernel.keep(ASKED_BY, name, None)
 
     def forget(self) -> None:
         """The run is over. What a dead process has left open is let go of now, unseen."""
@@ -176,7 +188,7 @@ def _name_of(actor: Any) -> str | None:
 
 def address_of(world: World, name: str) -> str:
     """The address of somebody who acts from the test's own host."""
-    known: dict[str, str] = world.shared.setdefault("addresses of actors", {})
+    known: dict[str, str] = world.shared.setdefault(ADDRESSES, {})
     found = known.get(name)
     if found is None:
         number = len(known) + 1

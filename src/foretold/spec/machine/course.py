@@ -19,7 +19,7 @@ from foretold.errors import Refused
 from foretold.spec.machine.actors import Actor, make_actors
 from foretold.spec.machine.checks import Checks
 from foretold.spec.machine.faulty import FaultsOfCalls
-from foretold.spec.machine.printing import arguments_text, call_text, program_text
+from foretold.spec.machine.printing import arguments_text, call_text, names_in, program_text
 from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
 from foretold.spec.tally import tally_of
@@ -70,6 +70,8 @@ class Call:
     error: BaseException | None = None
     produced: list[list[str]] = field(default_factory=list)
     """For each target, the names of what went there."""
+    handed_over: list[Kept] = field(default_factory=list)
+    """All of that."""
     shown: str = ""
     """The arguments as they were, for the story."""
     began: int = 0
@@ -196,6 +198,7 @@ class Course:
         world = self.world
         world.shared[COURSE] = self
         world.opening = lambda: program_text(self)
+        world.names = lambda: names_in(self)
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
         if any(rule.arguments or rule.targets for rule in self._all_rules()):
             from foretold.spec.hypothesis_adapter import clean_up
@@ -439,6 +442,7 @@ class Course:
                 for n, value in enumerate(values)
             ]
             call.produced.append([kept.name for kept in put])
+            call.handed_over += put
 
 
 def _noted(arguments: dict[str, Any]) -> str:

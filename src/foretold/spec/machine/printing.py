@@ -8,12 +8,15 @@
     the invariant nothing_is_charged_twice failed
 
 Calls stand together if one began before the other had ended. Values that came from a bundle have
-the name under which the program made them.
+the name under which the program made them, here and in the rest of the story. What an initializer
+has only put into bundles is the same in every run: of that, what is used is said once, below.
 """
 
 from __future__ import annotations
 
 import re
+import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,7 @@ VALUE_CHARS_MAX = 120
 SAID_CHARS_MAX = 100
 LINES_MAX = 60
 _DEPTH_MAX = 4
+ID_CHARS_MIN = 8
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """It would be another one in the next process: the same run, the same story."""
 
@@ -73,7 +77,7 @@ def program_text(course: Course) -> str:
     """All calls of a run, in order, with the faults between them, and how it ended."""
     faults = [(e.time_ns, e.text) for e in course.world.trace.events if e.kind == "fault"]
     lines: list[str] = []
-    made = [call for call in course.calls if call.began]
+    made = [call for call in course.calls if call.began and not _only_provides(call)]
     for group in _together(made):
         first_ns = min(call.began_ns for call in group)
         while faults and faults[0][0] < first_ns:
@@ -81,13 +85,62 @@ def program_text(course: Course) -> str:
         lines += _group_lines(course, group, faults)
     lines += [f"fault: {text}" for _, text in faults if course.failure is None]
     if course.failure is not None and course.failed_in.startswith("the invariant"):
-        lines.append(course.failed_in.partition("\n")[0])
+        lines.append(course.failed_in.partition("\n")[0].removesuffix(":"))
     if len(lines) > LINES_MAX:
         head = LINES_MAX // 3
         left_out = len(lines) - LINES_MAX
         lines[head : head + left_out] = [f"… {left_out} lines left out"]
     calls = f"{len(made)} call{'s' * (len(made) != 1)} of {type(course.machine).__name__}'s rules"
-    return "\n".join([f"The program, {calls}:", *(f"  {line}" for line in lines)])
+    lines = [f"The program, {calls}:", *(f"  {line}" for line in lines)]
+    return "\n".join([*lines, *_provided(course, made)])
+
+
+def _only_provides(call: Call) -> bool:
+    """An initializer without arguments that puts things into bundles: it does so in every run."""
+    return call.number < 0 and bool(call.handed_over) and not call.rule.arguments
+
+
+def _provided(course: Course, made: Sequence[Call]) -> Iterable[str]:
+    """What of that the program uses."""
+    used = {id(kept) for call in made for kept in call.references}
+    found = [
+        f"{kept.name}, which is {_shortened(_repr(kept.value), VALUE_CHARS_MAX)} ({call.name})"
+        for call in course.calls
+        if _only_provides(call)
+        for kept in call.handed_over
+        if id(kept) in used
+    ]
+    if found:
+        yield "There from the beginning, in every run:"
+        yield from (f"  {each}" for each in found)
+
+
+def names_in(course: Course) -> dict[str, str]:
+    """For ids that lie in bundles their names there; for tasks the calls, without a number if no
+    other call reads the same."""
+    found: dict[str, str] = {}
+    for call in course.calls:
+        for kept in call.handed_over:
+            for text in _ids_of(kept.value):
+                found.setdefault(text, kept.name)
+    tasks = Counter(_who(course, call) for call in course.calls)
+    for call in course.calls:
+        if tasks[_who(course, call)] == 1:
+            found[f"{_who(course, call)}-{call.number}"] = _who(course, call)
+    return found
+
+
+def _who(course: Course, call: Call) -> str:
+    return f"{call.actor.name}." * (len(course.actors) > 1) + call.name
+
+
+def _ids_of(value: Any) -> Iterable[str]:
+    """The text of an id: the value itself, or its `id`. Short ones would be found by chance."""
+    own = value.get("id") if isinstance(value, dict) else getattr(value, "id", None)
+    for each in (value, own):
+        text = str(each) if isinstance(each, str | uuid.UUID) else ""
+        if len(text) >= ID_CHARS_MIN and " " not in text and any(c.isdigit() for c in text):
+            yield text
 
 
 def _together(calls: Sequence[Call]) -> Iterable[list[Call]]:

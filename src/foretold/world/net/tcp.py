@@ -58,6 +58,8 @@ class TcpEnd(Delivery):
         """Whether what arrives is TLS, from the first handshake record on."""
         self.on_change: Callable[[], object] | None = None
         """Told whenever the socket may have become readable or writable."""
+        self.on_send: Callable[[], object] | None = None
+        """Told when the program sends something; for stories, which name who it was."""
         self.received: deque[bytes | memoryview] = deque()
         self.received_bytes = 0
         self.eof_received = self.fin_received = False
@@ -173,6 +175,8 @@ class TcpEnd(Delivery):
         size = len(data)
         if not size:
             return 0
+        if self.on_send is not None:
+            self.on_send()
         room = self.room()
         if room <= 0:
             self._want_room()

@@ -1,0 +1,85 @@
+"""SQL as a reader wants it: which tables, which condition, which lock; not forty columns.
+
+What an ORM sends is mostly lists of columns and casts, and what decides (`FOR UPDATE`, the
+condition) comes last, where a line would be cut off. So it is shortened from the inside.
+"""
+
+from __future__ import annotations
+
+import re
+
+SQL_CHARS_MAX = 96
+_LIST_CHARS_MAX = 36
+_TAIL_CHARS = 36
+_SPACES = re.compile(r"\s+")
+_CAST = re.compile(r"::\w+(?:\([\d, ]*\))?(?:\[\])*(?: with(?:out)? time zone)?", re.IGNORECASE)
+_TABLE = re.compile(r'\b(?:from|join|into|update)\s+(?:only\s+)?"?(\w+)"?', re.IGNORECASE)
+_WRITTEN = re.compile(
+    r"(?<!for )(?<!key )(?<!do )\b(?:insert\s+into|update|delete\s+from|merge\s+into|copy)\s+"
+    r'(?:only\s+)?"?(\w+)"?',
+    re.IGNORECASE,
+)
+_RETURNING = re.compile(r"\breturning\b.*", re.IGNORECASE)
+_VALUES = re.compile(r"(\binsert into \S+ \()([^()]*)\) values \(.*?\)(?= on conflict|$| …)", re.I)
+_SET = re.compile(r"(\bset )(.*?)(?= where |$)", re.IGNORECASE)
+_ROWS = re.compile(r"(?:SELECT|UPDATE|DELETE|MERGE|INSERT 0|COPY) (\d+)")
+LOCKS = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b", re.IGNORECASE)
+
+
+def tables_of(sql: str) -> set[str]:
+    """All that it mentions."""
+    return {name.lower() for name in _TABLE.findall(sql)} - {"set", "of", "nowait", "skip"}
+
+
+def written_by(sql: str) -> set[str]:
+    """The tables that it changes."""
+    if LOCKS.search(sql) and sql.lstrip()[:6].lower() == "select":
+        return set()
+    return {name.lower() for name in _WRITTEN.findall(sql)} - {"set"}
+
+
+def shortened(sql: str, chars: int = SQL_CHARS_MAX) -> str:
+    """On one line, with what decides: `SELECT … FROM dwellers WHERE id = $1 FOR UPDATE`."""
+    text = _CAST.sub("", _SPACES.sub(" ", sql).strip())
+    tables = tables_of(text)
+    if len(tables) == 1:
+        text = re.sub(rf"\b{next(iter(tables))}\.", "", text, flags=re.IGNORECASE)
+    text = _RETURNING.sub("RETURNING …", text) if len(text) > chars else text
+    text = _without_columns(text)
+    text = _VALUES.sub(lambda found: f"{found[1]}{_listed(found[2])})", text)
+    if len(text) > chars:
+        text = _SET.sub(lambda found: found[1] + _listed(found[2]), text)
+    if len(text) > chars:
+        text = f"{text[: chars - _TAIL_CHARS - 3].rstrip()} … {text[-_TAIL_CHARS:].lstrip()}"
+    return text
+
+
+def _listed(items: str) -> str:
+    """As many of a list as there is room for."""
+    if len(items) <= _LIST_CHARS_MAX:
+        return items
+    kept = items[:_LIST_CHARS_MAX].rpartition(", ")[0] or items[:_LIST_CHARS_MAX]
+    return f"{kept}, …"
+
+
+def _without_columns(text: str) -> str:
+    """`SELECT … FROM`, where the columns are many."""
+    if text[:7].lower() != "select ":
+        return text
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and text[place : place + 6].lower() == " from ":
+            columns = text[7:place]
+            short = columns if len(columns) <= _LIST_CHARS_MAX else "…"
+            return f"{text[:7]}{short}{text[place:]}"
+    return text
+
+
+def outcome_text(outcome: str) -> str:
+    """What the server said, as a person would: `1 row` for `INSERT 0 1`."""
+    several = outcome.split(", ")  # of several statements that were sent together
+    found = _ROWS.fullmatch(several[0] if len(set(several)) == 1 else outcome)
+    if found is None:
+        return outcome
+    return "1 row" if found[1] == "1" else f"{found[1]} rows"
