@@ -352,14 +352,18 @@ def test_a_search_can_be_limited_in_time() -> None:
 
 
 def test_progress_is_told() -> None:
-    """After each run, and at each stage: enough for a progress bar."""
+    """After each run, also while a failure is shrunk, and at each stage: enough for a progress
+    bar."""
     seen: list[Progress] = []
     outcome = foretold.explore(lost_update_2, runs=400, on_progress=seen.append)
     searching = [each for each in seen if each.stage == "searching"]
     assert [each.runs for each in searching] == list(range(1, outcome.runs + 1))
     assert {each.runs_max for each in seen} == {400}
     assert [each.stage for each in seen[-2:]] == ["shrinking", "confirming"]
-    assert [each.failures for each in seen[-3:]] == [0, 1, 1]
+    assert searching[-1].failures == 0
+    later = seen[len(searching) :]
+    assert {(each.runs, each.failures) for each in later} == {(outcome.runs, 1)}
+    assert len(later) > outcome.failures[0].shrink_runs
 
 
 # --- nothing to explore ----------------------------------------------------------------------
@@ -438,7 +442,7 @@ def test_a_failure_is_saved_before_it_is_shrunk(tmp_path: Path) -> None:
             kept.append(load(path))
 
     failure = found(lost_update_4, runs=400, save_to=tmp_path / "new", on_progress=look)
-    [early] = kept
+    early = kept[0]
     assert early.failure is not None
     assert early.failure.type_name == "AssertionError"
     with pytest.raises(AssertionError, match="lost update"):

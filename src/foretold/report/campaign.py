@@ -34,8 +34,9 @@ def campaign_text(outcome: Outcome, *, runs: int, target: str) -> str:
     else:
         text = outcome_text(outcome, runs=runs, target=target)
     held = not outcome.failures and not outcome.vacuous
-    counts = tally_lines(outcome) if held and (outcome.tally.rules or outcome.hollow) else []
-    more = coverage_lines(outcome.coverage) if held or len(outcome.failures) > 1 else []
+    went_on = held or len(outcome.failures) > 1
+    counts = tally_lines(outcome) if went_on and (outcome.tally.rules or outcome.hollow) else []
+    more = coverage_lines(outcome.coverage) if went_on else []
     more += [f"  {line}" for line in together_lines(outcome)]
     more += [f"  {note}" for note in outcome.worker_notes]
     return "\n".join([text, *counts, *more, *hollow_lines(outcome.hollow)])

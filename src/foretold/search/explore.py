@@ -411,11 +411,12 @@ class Search:
 
 class Shares:
     """How long each of several failures may be shrunk. A search that has a time to keep shall not
-    take several times as long because it found much: its failures share that time once more. What
-    one leaves over is the others'."""
+    take several times as long because it found much: several failures share that time once more.
+    What one leaves over is the others'."""
 
     def __init__(self, time_s: float | None, failures: int) -> None:
-        self._until_s = None if time_s is None else real.monotonic() + time_s
+        alone = failures == 1
+        self._until_s = None if time_s is None or alone else real.monotonic() + time_s
         self._left = failures
 
     def next_s(self) -> float:
