@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretold.search.transactions import tell_transactions
-from foretold.trace import Event
+from foretold.trace import ASKED_BY, Event, Place
 
 READ = "SELECT stock FROM item WHERE id = 1"
 WRITE = "UPDATE item SET stock = $1 WHERE id = 1"
@@ -59,3 +59,66 @@ def test_what_drivers_ask_is_left_out() -> None:
 def test_no_database() -> None:
     """Then there is nothing to say."""
     assert tell_transactions([Event(0, "main", "task", 1, "executes", "x → y", None)], 0) == []
+
+
+def asked_by(session: str, task: str) -> Event:
+    """The session works for this task from now on."""
+    return Event(0, "db", f"session {session}", 0, ASKED_BY, f"web/{task}", None)
+
+
+def resumes(task: str, line: int) -> Event:
+    """The task goes on at this line, below a handler."""
+    caller = Place("app/routers.py", 7, "handler")
+    return Event(0, "web", task, 1, "resumes", "", Place("app/rows.py", line, "get"), (caller,))
+
+
+def test_requests_and_lines_of_code_are_named() -> None:
+    """Who stands behind each session, from which line each statement came, and of the two that
+    matter from which caller."""
+    visit = Event(0, "web", "POST /buy-2", 1, ASKED_BY, "bob", None)
+    told = [visit, asked_by("1", "POST /buy"), asked_by("2", "POST /buy-2")]
+    for number, (who, sql) in enumerate(
+        [
+            ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("1", WRITE),
+            ("1", "COMMIT"), ("2", WRITE), ("2", "COMMIT"),
+        ]  # fmt: skip
+    ):
+        task = "POST /buy" if who == "1" else "POST /buy-2"
+        told += [*events((who, sql)), resumes(task, number)]
+    told = [event._replace(time_ns=n * 1_000_000) for n, event in enumerate(told)]
+    lines = tell_transactions(told, 0)
+    assert lines[1:3] == ["  session 1 is web/POST /buy", "  session 2 is POST /buy of bob"]
+    assert [line.split()[4] for line in lines[5:10]] == [
+        f"app/rows.py:{n}" for n in (2, 3, 4, 5, 6)
+    ]
+    assert lines[-5:-2] == [
+        "  session 2 read item (app/rows.py:3, from app/routers.py:7)",
+        "  before session 1 had changed it (app/rows.py:4, from app/routers.py:7),",
+        "  and then wrote item (app/rows.py:6, from app/routers.py:7).",
+    ]
+
+
+def test_the_one_that_overwrites_is_accused() -> None:
+    """Both have read before the other's write; who wrote after the other's commit is to blame."""
+    waits = Event(4_500_000, "db", "session 1", 0, "waits for a lock", f"of session 2: {WRITE}", None)
+    told = events(
+        ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("2", WRITE), ("2", "COMMIT"),
+        ("1", WRITE), ("1", "COMMIT"),
+    )  # fmt: skip
+    lines = tell_transactions([*told[:5], waits, *told[5:]], 0)
+    assert lines[-5].strip() == "session 1 read item"
+    assert any(line.endswith("waits for a lock") for line in lines)
+
+
+def test_what_is_said_again_is_one_line() -> None:
+    """And a transaction in which nothing was asked is none."""
+    told = events(
+        ("1", "BEGIN"), ("1", "ROLLBACK"), ("1", "BEGIN"), ("1", WRITE), ("1", WRITE),
+        ("1", "COMMIT"),
+    )  # fmt: skip
+    lines = tell_transactions(told, 0)
+    assert [line.split("session 1  ")[1] for line in lines[1:]] == [
+        "BEGIN → done",
+        f"{WRITE} → done  (2 times)",
+        "COMMIT → done",
+    ]

@@ -129,3 +129,42 @@ def test_inputs_overlap_and_fault_shrink_together() -> None:
     assert text.count("amount=1000") == 2
     assert text.count("fault:") == 1
     assert "together:" in text
+
+
+def test_what_is_there_in_every_run_is_said_once() -> None:
+    """Initializers that only fill bundles are no part of the program: of what they have put there,
+    what the program uses is named below it, with its value. The rest of the story uses the name."""
+    name = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+    class Provided(foretold.Machine):
+        things = foretold.Bundle[str]("things")
+        others = foretold.Bundle[str]("others")
+
+        @foretold.initialize(target=things)
+        def there_are_things(self) -> Any:
+            return foretold.multiple("unused", name)
+
+        @foretold.initialize(target=others)
+        def there_are_others(self) -> str:
+            return "nobody wants it"
+
+        @foretold.rule(thing=things)
+        async def use(self, thing: str) -> None:
+            await asyncio.create_task(self.go(thing), name=f"GET /{thing}")
+
+        async def go(self, thing: str) -> None:
+            await asyncio.sleep(0)
+            raise LookupError(thing)
+
+    failure = foretold.explore(Provided, runs=20, confirm=False).failure
+    assert failure is not None
+    assert failure.story.splitlines()[:4] == [
+        "The program, 1 call of Provided's rules:",
+        f"  use(thing=things_2)  # fails: LookupError: {name}",
+        "There from the beginning, in every run:",
+        f"  things_2, which is {name!r} (there_are_things)",
+    ]
+    rest = failure.story.partition("What happened")[2]
+    assert "GET /things_2" in rest
+    assert name not in rest
+    assert "use-" not in rest, "calls that are one of a kind have no number"

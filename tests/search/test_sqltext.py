@@ -1,0 +1,78 @@
+"""SQL in a story: short, on one line, and with what decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from foretold.search.sqltext import (
+    SQL_CHARS_MAX,
+    outcome_text,
+    shortened,
+    tables_of,
+    written_by,
+)
+
+COLUMNS = ", ".join(f"item.column_{n}" for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("sql", "short"),
+    [
+        ("SELECT 1", "SELECT 1"),
+        (
+            f"SELECT {COLUMNS} \nFROM item WHERE item.id = $1::UUID FOR NO KEY UPDATE",
+            "SELECT … FROM item WHERE id = $1 FOR NO KEY UPDATE",
+        ),
+        (
+            "SELECT count(*) AS count_1 FROM item WHERE item.at > $1::TIMESTAMP WITH TIME ZONE",
+            "SELECT count(*) AS count_1 FROM item WHERE at > $1",
+        ),
+        (
+            f"INSERT INTO item ({COLUMNS.replace('item.', '')}) VALUES ($1::INTEGER, $2::JSONB)",
+            "INSERT INTO item (column_0, column_1, column_2, …)",
+        ),
+        (
+            f"UPDATE item SET {COLUMNS.replace(',', '=1,')}=2 WHERE item.id = $9",
+            "UPDATE item SET column_0=1, column_1=1, column_2=1, … WHERE id = $9",
+        ),
+        (
+            "SELECT a.x, (SELECT max(y) FROM b WHERE b.id = a.id) AS y_of_that_a FROM a JOIN b",
+            "SELECT … FROM a JOIN b",
+        ),
+    ],
+)
+def test_what_decides_is_kept(sql: str, short: str) -> None:
+    """Tables, conditions and locks stay; columns and casts go."""
+    assert shortened(sql) == short
+
+
+def test_a_long_one_keeps_its_end() -> None:
+    """The lock comes last: it must not be what is cut off."""
+    sql = "SELECT a FROM item WHERE " + " AND ".join(f"c{n} = {n}" for n in range(50))
+    short = shortened(f"{sql} FOR UPDATE SKIP LOCKED")
+    assert len(short) <= SQL_CHARS_MAX
+    assert short.startswith("SELECT a FROM item WHERE c0 = 0")
+    assert short.endswith("FOR UPDATE SKIP LOCKED")
+
+
+def test_what_is_written() -> None:
+    """Also behind WITH; a lock is no write, and neither is what a conflict leads to."""
+    assert written_by("UPDATE item SET n = 1") == {"item"}
+    assert written_by("WITH a AS (UPDATE keys SET n = 1) UPDATE users SET m = 2") == {
+        "keys",
+        "users",
+    }
+    assert written_by("INSERT INTO item (a) VALUES (1) ON CONFLICT DO UPDATE SET a = 2") == {"item"}
+    assert written_by("DELETE FROM item") == {"item"}
+    assert written_by("SELECT * FROM item FOR NO KEY UPDATE") == set()
+    assert written_by("SELECT * FROM item FOR UPDATE OF item") == set()
+    assert tables_of('SELECT * FROM "Item" JOIN other ON true FOR UPDATE') == {"item", "other"}
+
+
+def test_outcomes() -> None:
+    """As a person says them; what is no number of rows stays."""
+    assert outcome_text("INSERT 0 1") == "1 row"
+    assert outcome_text("SELECT 0") == "0 rows"
+    assert outcome_text("UPDATE 1, UPDATE 1") == "1 row"
+    assert outcome_text("COMMIT") == "COMMIT"
+    assert outcome_text("error 40001 could not serialize") == "error 40001 could not serialize"
