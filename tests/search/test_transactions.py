@@ -79,8 +79,14 @@ def test_requests_and_lines_of_code_are_named() -> None:
     told = [visit, asked_by("1", "POST /buy"), asked_by("2", "POST /buy-2")]
     for number, (who, sql) in enumerate(
         [
-            ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("1", WRITE),
-            ("1", "COMMIT"), ("2", WRITE), ("2", "COMMIT"),
+            ("1", "BEGIN"),
+            ("2", "BEGIN"),
+            ("1", READ),
+            ("2", READ),
+            ("1", WRITE),
+            ("1", "COMMIT"),
+            ("2", WRITE),
+            ("2", "COMMIT"),
         ]  # fmt: skip
     ):
         task = "POST /buy" if who == "1" else "POST /buy-2"
@@ -100,7 +106,9 @@ def test_requests_and_lines_of_code_are_named() -> None:
 
 def test_the_one_that_overwrites_is_accused() -> None:
     """Both have read before the other's write; who wrote after the other's commit is to blame."""
-    waits = Event(4_500_000, "db", "session 1", 0, "waits for a lock", f"of session 2: {WRITE}", None)
+    waits = Event(
+        4_500_000, "db", "session 1", 0, "waits for a lock", f"of session 2: {WRITE}", None
+    )
     told = events(
         ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("2", WRITE), ("2", "COMMIT"),
         ("1", WRITE), ("1", "COMMIT"),
@@ -122,3 +130,11 @@ def test_what_is_said_again_is_one_line() -> None:
         f"{WRITE} → done  (2 times)",
         "COMMIT → done",
     ]
+
+
+def test_without_a_pair_it_is_said_where_to_look() -> None:
+    """One request alone is to blame, or several one after the other."""
+    one = events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))
+    first = [asked_by("1", "POST /buy"), *one]
+    assert "one request" in tell_transactions(first, 0)[-1]
+    assert "each one" in tell_transactions([*first, asked_by("1", "POST /sell"), *one], 0)[-1]

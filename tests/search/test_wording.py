@@ -13,7 +13,9 @@ ID = "00000003-0000-4000-8000-000000000007"
 def test_ids_are_called_by_their_names() -> None:
     """In paths, in lists, in quotes; and never inside of a longer word."""
     called = Wording({ID: "proposals_7", "actor1.claim-12": "actor1.claim"})
-    assert called(f"POST /api/proposals/{ID}/validate") == "POST /api/proposals/proposals_7/validate"
+    assert (
+        called(f"POST /api/proposals/{ID}/validate") == "POST /api/proposals/proposals_7/validate"
+    )
     assert called(f"lost: [('{ID}', 1)]") == "lost: [('proposals_7', 1)]"
     assert called(f"{ID}0 and x{ID}") == f"{ID}0 and x{ID}"
     assert called("actor1.claim-12 and actor1.claim-123") == "actor1.claim and actor1.claim-123"

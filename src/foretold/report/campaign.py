@@ -34,7 +34,7 @@ def campaign_text(outcome: Outcome, *, runs: int, target: str) -> str:
     else:
         text = outcome_text(outcome, runs=runs, target=target)
     held = not outcome.failures and not outcome.vacuous
-    went_on = held or len(outcome.failures) > 1
+    went_on = held or any(failure.run < outcome.runs for failure in outcome.failures)
     counts = tally_lines(outcome) if went_on and (outcome.tally.rules or outcome.hollow) else []
     more = coverage_lines(outcome.coverage) if went_on else []
     more += [f"  {line}" for line in together_lines(outcome)]

@@ -156,8 +156,16 @@ class Told:
             overlap if stale is not None else "The last statements of the database:",
             *_sessions_lines(shown, self._clients),
             *_lines(shown, start_ns, called),
-            *(f"  {sentence}" for sentence in (stale.sentences() if stale is not None else ())),
+            *(f"  {said}" for said in (self._alone() if stale is None else stale.sentences())),
         ]
+
+    def _alone(self) -> Iterator[str]:
+        """Where to look if there is no pair."""
+        behind = {each.asked_by for each in self._shown} - {None}
+        if len(behind) == 1:
+            yield "All of this is one request: look at what it does by itself, until its last COMMIT."
+        elif len(behind) > 1:
+            yield "No two of these got into each other's way: look at what each one did by itself."
 
 
 def tell_transactions(events: Iterable[Event], start_ns: int) -> list[str]:

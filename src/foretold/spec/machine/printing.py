@@ -171,7 +171,7 @@ def _group_lines(course: Course, group: list[Call], faults: list[tuple[int, str]
 
 
 def _line(course: Course, call: Call) -> str:
-    made = "".join(f"{', '.join(names) or '()'} = " for names in call.produced)
+    made = "".join(f"{', '.join(names)} = " for names in call.produced if names)
     said = _outcome(course, call)
     return f"{made}{call_text(course, call)}" + (f"  # {said}" if said else "")
 
@@ -187,7 +187,7 @@ def _outcome(course: Course, call: Call) -> str:
         said = str(error) if call.outcome == "refused" else _error_text(error)
         first = _shortened(said.partition("\n")[0], SAID_CHARS_MAX)
         return f"{word}: {first}" if first else word
-    if call.result is None or len(call.produced) == 0:
+    if call.result is None or not any(call.produced):
         return ""
     return _shortened(_repr(call.result), SAID_CHARS_MAX)
 
