@@ -164,6 +164,16 @@ def test_one_json_object_for_programs(tmp_path: Path) -> None:
     assert data["failure"]["reproduced"] is True
 
 
+def test_what_a_program_logs_does_not_bury_the_story(tmp_path: Path) -> None:
+    """Where it has set up no logging, Python would print each warning of each run."""
+    text = "import logging\n\n\nasync def main():\n    logging.getLogger('app').warning('LOUD')\n"
+    (tmp_path / "loud.py").write_text(f"{text}    raise LookupError('found')\n", "utf-8")
+    done = foretold(tmp_path, "explore", "loud.py:main", "--runs", "3", "--no-confirm")
+    assert done.code == 1
+    assert "LookupError: found" in done.out
+    assert "LOUD" not in done.err
+
+
 def test_settings_of_a_decorated_function_count(tmp_path: Path) -> None:
     """`module:function` of a simulated test is searched as its decorator says."""
     text = programs.FINE + (

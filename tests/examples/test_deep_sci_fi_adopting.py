@@ -58,7 +58,7 @@ def test_all_its_options_exist() -> None:
 
 
 def test_a_pull_request_is_annotated(tmp_path: Path) -> None:
-    """The workflow's command, on a small program with a bug: exit code, annotation, JUnit, store."""
+    """The workflow's command, on a small program with a bug: code, annotation, JUnit, store."""
     _, _, _, *options = commands()[0]
     target = f"{ROOT / 'examples/lost_update.py'}:transfer"
     done = _foretold("explore", target, *options, cwd=tmp_path, GITHUB_ACTIONS="true")

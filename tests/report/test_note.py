@@ -94,3 +94,20 @@ def test_whether_production_can_do_it_is_told() -> None:
     assert note_on(failure).splitlines()[1].startswith("Stock asyncio does not take this order")
     stock = replace(failure, stock_asyncio=True)
     assert note_on(stock).splitlines()[1] == "Stock asyncio can do this."
+
+
+def test_what_is_not_finished_is_told() -> None:
+    """A tape that could have become smaller must not look like the smallest."""
+    failure = found_in(programs.BANK, confirm=False)
+    assert "time was up" not in note_on(failure)
+    assert "time was up (foretold shrink goes on)" in note_on(replace(failure, unfinished=True))
+
+
+def test_faults_that_are_not_needed_are_not_listed() -> None:
+    """What a run might have met says nothing about a failure that met none of it."""
+    failure = found_in(programs.BANK, confirm=False)
+    drawn = {"actors": "3", "fault reset": "on", "buggify a": "off", "buggify b": "on"}
+    without = note_on(replace(failure, configuration=drawn))
+    assert "The run was configured with actors 3; buggify b on." in without
+    struck = note_on(replace(failure, configuration=drawn, faults=["reset"]))
+    assert "The run was configured with actors 3; buggify b on; faults reset." in struck

@@ -22,7 +22,7 @@ def test_ids_are_called_by_their_names() -> None:
 
 
 def test_which_id_it_is_is_said_once() -> None:
-    """Of those that stand in the story and were not explained before; a task's number is no news."""
+    """Of those that stand in the story and were not explained; a task's number is no news."""
     called = Wording({ID: "proposals_7", "abcdefg-1": "worlds_1", "actor1.go-3": "actor1.go"})
     called(f"GET /{ID} by actor1.go-3")
     assert called.legend("nothing yet") == [f"Names: proposals_7 is {ID}."]

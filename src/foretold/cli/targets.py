@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from foretold.errors import ForetoldError, TargetError, UsageError
 from foretold.search.replayers import FreshReplayer
@@ -59,9 +60,14 @@ def load_target(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 @contextlib.contextmanager
 def output_dropped() -> Iterator[None]:
-    """What the program prints is not shown."""
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-        yield
+    """What the program prints is not shown, nor what it logs where it has set up no logging:
+    thousands of runs with faults would bury everything else."""
+    former, logging.lastResort = logging.lastResort, cast(Any, logging.NullHandler())
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as drain, contextlib.redirect_stdout(drain):
+            yield
+    finally:
+        logging.lastResort = former
 
 
 def run_tape(file: TapeFile) -> Run:

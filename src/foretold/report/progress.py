@@ -21,6 +21,8 @@ FIRST_LINE_RUNS = 1_000
 LINE_EVERY_S = 15.0
 """But nobody shall look at nothing for longer than that: runs may be slow."""
 REDRAW_S = 0.1
+SLOW = 10
+"""Below so many runs a second a tenth matters."""
 _STAGES = {
     "searching": "searching",
     "shrinking": "a run failed; looking for the smallest tape that still fails",
@@ -96,7 +98,10 @@ class SearchProgress:
         ]
         if standing.reached:
             rate = standing.runs / max(1e-9, real.monotonic() - self._began_s)
-            parts += [f"{rate:,.0f} runs/s", f"reached {standing.reached:,}"]
+            parts += [
+                f"{rate:,.0f} runs/s" if rate >= SLOW else f"{rate:.1f} runs/s",
+                f"reached {standing.reached:,}",
+            ]
         return ", ".join(parts)
 
     def _move(self, bar: Progress, standing: Standing) -> None:

@@ -72,7 +72,8 @@ def _is_on(name: str, value: str) -> bool:
 def _shrunk(failure: Failure) -> str:
     if not failure.shrink_runs:
         return f"not shrunk: {departures(failure.tape)}"
-    return f"shrunk to {departures(failure.tape)} in {count(failure.shrink_runs, 'run')}"
+    said = f"shrunk to {departures(failure.tape)} in {count(failure.shrink_runs, 'run')}"
+    return f"{said}, when time was up (foretold shrink goes on)" if failure.unfinished else said
 
 
 def departures(tape: Tape) -> str:

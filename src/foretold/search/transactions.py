@@ -20,6 +20,7 @@ from foretold.world.world import DEFAULT_HOST
 
 STATEMENTS_MAX = 24
 LAST_MAX = 14
+RECENT = 16
 _DRIVERS = re.compile(
     r".*\bpg_catalog\b|.*\bpg_type\b|.*current_schema|\s*(?:show|set|discard|deallocate)\b",
     re.IGNORECASE,
@@ -88,6 +89,10 @@ class Transaction:
         """False for one that was begun and ended, and nothing in between."""
         return any(each.word not in (*_BEGINS, *_ENDS) for each in self.statements)
 
+    @property
+    def writes(self) -> bool:
+        return any(each.written for each in self.statements)
+
     def overlaps(self, other: Transaction) -> bool:
         return self.first_ns < other.last_ns and other.first_ns < self.last_ns
 
@@ -134,7 +139,7 @@ class Told:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._clients = clients_of(events)
-        self._statements = _without_host(list(_statements(events)))
+        self._statements = _without_wrappers(_without_host(list(_statements(events))))
         found = [each for each in _transactions_of(self._statements) if each.does_something]
         self._stale = stale = _critical_pair(found)
         kept = (stale.reader, stale.writer) if stale is not None else found
@@ -163,7 +168,7 @@ class Told:
         """Where to look if there is no pair."""
         behind = {each.asked_by for each in self._shown} - {None}
         if len(behind) == 1:
-            yield "All of this is one request: look at what it does by itself, until its last COMMIT."
+            yield "All of this is one request: look at what it does by itself, up to its end."
         elif len(behind) > 1:
             yield "No two of these got into each other's way: look at what each one did by itself."
 
@@ -272,6 +277,17 @@ def _without_host(statements: list[Statement]) -> list[Statement]:
     return statements
 
 
+def _without_wrappers(statements: list[Statement]) -> list[Statement]:
+    """A caller of several lines (a middleware, who opens the transaction) says nothing about any
+    of them."""
+    calls: dict[Place | None, set[Place | None]] = {}
+    for each in statements:
+        calls.setdefault(each.caller, set()).add(each.place)
+    for each in statements:
+        each.caller = each.caller if len(calls[each.caller]) == 1 else None
+    return statements
+
+
 def _transactions_of(statements: Sequence[Statement]) -> list[Transaction]:
     """In the order in which they began."""
     found: list[Transaction] = []
@@ -295,7 +311,9 @@ def _transactions_of(statements: Sequence[Statement]) -> list[Transaction]:
 
 
 def _critical_pair(transactions: Sequence[Transaction]) -> Stale | None:
-    """Two that overlap, one of which acted on what the other one changed meanwhile."""
+    """Two that overlap, one of which acted on what the other one changed meanwhile; among the last,
+    because in a run that was not shrunk many do so in vain."""
+    transactions = [each for each in transactions if each.writes][-RECENT:]
     found = [
         stale
         for one, other in combinations(transactions, 2)

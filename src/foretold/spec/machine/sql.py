@@ -186,7 +186,11 @@ class CommitWatch:
         shown = [f"  {_row_text(row)}" for row in rows[:ROWS_SHOWN_MAX]]
         if len(rows) > ROWS_SHOWN_MAX:
             shown.append(f"  … and {len(rows) - ROWS_SHOWN_MAX} more")
-        text = str(told) if isinstance(told, str) else f"{each.words}; these rows say otherwise"
+        text = (
+            str(told)
+            if isinstance(told, str)
+            else f"{each.words.rstrip('.')}; these rows say otherwise"
+        )
         violated = each.violated("\n".join([text, *shown]))
         course.fail(violated, said)
         return violated
