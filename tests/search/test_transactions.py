@@ -144,3 +144,18 @@ def test_pairs_of_long_ago_are_no_explanation() -> None:
     ]  # fmt: skip
     lines = tell_transactions(events(*pair, *((str(n), WRITE) for n in range(10, 40))), 0)
     assert lines[0] == "The last statements of the database:"
+
+
+def test_what_a_request_read_in_an_earlier_transaction_counts() -> None:
+    """Locked or not: the lock ended with that transaction. Of many statements, those about the
+    same table are shown."""
+    noise = [("1", f"SELECT a FROM other WHERE id = {n}") for n in range(30)]
+    one = [asked_by("1", "POST /a"), *events(("1", "BEGIN"), ("1", f"{READ} FOR UPDATE"))]
+    one += events(*noise, ("1", "COMMIT"))
+    other = [asked_by("2", "POST /b"), *events(("2", "BEGIN"), ("2", WRITE), ("2", "COMMIT"))]
+    told = [*one, *other, *events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))]
+    told = [event._replace(time_ns=n * 1_000_000) for n, event in enumerate(told)]
+    lines = tell_transactions(told, 0)
+    assert lines[0] == "In the database the transactions of two requests overlapped:"
+    assert lines[-5].strip() == "session 1 read item"
+    assert sum("other" in line for line in lines) == 0

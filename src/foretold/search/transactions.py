@@ -48,6 +48,9 @@ class Statement:
     """The line of code that waits for it."""
     caller: Place | None = None
     """The line of another file from which that was reached."""
+    transaction: int = 0
+    ends_ns: int = 0
+    """When its transaction was over."""
 
     def __post_init__(self) -> None:
         self.tables, self.written = tables_of(self.sql), written_by(self.sql)
@@ -70,7 +73,8 @@ class Statement:
 
 @dataclass
 class Transaction:
-    """The statements of one transaction, from the first to the one that ended it."""
+    """The statements of one transaction, from the first to the one that ended it; or those of all
+    transactions of one request, because what it read in the first it may act on in the second."""
 
     session: str
     statements: list[Statement] = field(default_factory=list)
@@ -88,6 +92,10 @@ class Transaction:
     def does_something(self) -> bool:
         """False for one that was begun and ended, and nothing in between."""
         return any(each.word not in (*_BEGINS, *_ENDS) for each in self.statements)
+
+    @property
+    def is_several(self) -> bool:
+        return len({each.transaction for each in self.statements}) > 1
 
     @property
     def writes(self) -> bool:
@@ -115,12 +123,30 @@ class Stale:
         pairs the last, and of its statements the first."""
         table = self.read.tables & self.write.written
         return (
-            self.later.time_ns < self.writer.last_ns,
+            self.later.time_ns < self.write.ends_ns,
             not self.later.written & table,
             -self.reader.last_ns,
             self.read.time_ns,
             self.later.time_ns,
         )
+
+    def of_these(self, statements: list[Statement]) -> list[Statement]:
+        """Those that matter, if they are too many: about the same table, beginnings and ends."""
+        if len(statements) <= STATEMENTS_MAX:
+            return statements
+        table, marks = self.read.tables & self.write.written, (*_BEGINS, *_ENDS)
+        ours = {id(self.read), id(self.write), id(self.later)}
+        return [
+            each
+            for each in statements
+            if id(each) in ours or each.word in marks or each.tables & table
+        ]
+
+    @property
+    def title(self) -> str:
+        several = self.reader.is_several or self.writer.is_several
+        what = "the transactions of two requests" if several else "two transactions"
+        return f"In the database {what} overlapped:"
 
     def sentences(self) -> Iterator[str]:
         """What is odd, and where to look."""
@@ -141,11 +167,11 @@ class Told:
         self._clients = clients_of(events)
         self._statements = _without_wrappers(_without_host(list(_statements(events))))
         found = [each for each in _transactions_of(self._statements) if each.does_something]
-        self._stale = stale = _critical_pair(found)
+        self._stale = stale = _critical_pair(_by_request(found))
         kept = (stale.reader, stale.writer) if stale is not None else found
         ours = {id(each) for transaction in kept for each in transaction.statements}
         shown = [each for each in self._statements if id(each) in ours]
-        self._shown = shown if stale is not None else shown[-LAST_MAX:]
+        self._shown = stale.of_these(shown) if stale is not None else shown[-LAST_MAX:]
 
     def tasks(self) -> set[Who]:
         """Those whose statements are shown."""
@@ -156,9 +182,8 @@ class Told:
         stale, shown = self._stale, self._shown
         if not shown:
             return []
-        overlap = "In the database two transactions overlapped:"
         return [
-            overlap if stale is not None else "The last statements of the database:",
+            "The last statements of the database:" if stale is None else stale.title,
             *_sessions_lines(shown, self._clients),
             *_lines(shown, start_ns, called),
             *(f"  {said}" for said in (self._alone() if stale is None else stale.sentences())),
@@ -304,7 +329,21 @@ def _transactions_of(statements: Sequence[Statement]) -> list[Transaction]:
                 statement.word != "ROLLBACK" and "error" not in statement.outcome
             )
             del current[statement.session]
+    for number, transaction in enumerate(found):
+        for statement in transaction.statements:
+            statement.transaction, statement.ends_ns = number, transaction.last_ns
     return found
+
+
+def _by_request(transactions: Sequence[Transaction]) -> list[Transaction]:
+    """Those of one request as one; where it is not known whose they are, each by itself."""
+    found: dict[Who | int, Transaction] = {}
+    for number, each in enumerate(transactions):
+        asked_by = each.statements[-1].asked_by
+        whole = found.setdefault(asked_by or number, Transaction(each.session))
+        whole.statements += each.statements
+        whole.committed |= each.committed
+    return list(found.values())
 
 
 # The pair
@@ -327,13 +366,15 @@ def _critical_pair(transactions: Sequence[Transaction]) -> Stale | None:
 def _stale_reads(reader: Transaction, writer: Transaction) -> Iterator[Stale]:
     """`reader` read a table, `writer` changed it and committed, `reader` went on to write."""
     for read in reader.statements:
-        if read.written or LOCKS.search(read.sql) or read.waits:
+        if read.written or read.waits:
             continue
+        is_locked = LOCKS.search(read.sql) is not None  # to the end of its transaction
         for write in writer.statements:
-            if not (read.tables & write.written and read.time_ns < writer.last_ns):
+            if not (read.tables & write.written and read.time_ns < write.ends_ns):
                 continue
             for later in reader.statements:
-                if later.written and later.time_ns > write.time_ns:
+                safe = is_locked and later.transaction == read.transaction
+                if later.written and later.time_ns > write.time_ns and not safe:
                     yield Stale(reader, writer, read, write, later)
 
 
