@@ -158,4 +158,5 @@ def test_what_a_request_read_in_an_earlier_transaction_counts() -> None:
     lines = tell_transactions(told, 0)
     assert lines[0] == "In the database the transactions of two requests overlapped:"
     assert lines[-5].strip() == "session 1 read item"
-    assert sum("other" in line for line in lines) == 0
+    assert lines[-6] == "  (and 30 statements of theirs about something else)"
+    assert sum("FROM other" in line for line in lines) == 0

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from itertools import combinations, groupby
 
 from foretold.search.sqltext import LOCKS, outcome_text, shortened, tables_of, written_by
-from foretold.search.words import aligned, short
+from foretold.search.words import aligned, count, short
 from foretold.trace import ASKED_BY, Event, Place
 from foretold.world.world import DEFAULT_HOST
 
 STATEMENTS_MAX = 24
 LAST_MAX = 14
+FEW = 12
+"""Of more statements than that, those of a pair that have nothing to do with it are left out."""
 RECENT = 16
 _DRIVERS = re.compile(
     r".*\bpg_catalog\b|.*\bpg_type\b|.*current_schema|\s*(?:show|set|discard|deallocate)\b",
@@ -132,7 +134,7 @@ class Stale:
 
     def of_these(self, statements: list[Statement]) -> list[Statement]:
         """Those that matter, if they are too many: about the same table, beginnings and ends."""
-        if len(statements) <= STATEMENTS_MAX:
+        if len(statements) <= FEW:
             return statements
         table, marks = self.read.tables & self.write.written, (*_BEGINS, *_ENDS)
         ours = {id(self.read), id(self.write), id(self.later)}
@@ -171,6 +173,7 @@ class Told:
         kept = (stale.reader, stale.writer) if stale is not None else found
         ours = {id(each) for transaction in kept for each in transaction.statements}
         shown = [each for each in self._statements if id(each) in ours]
+        self._all = len(shown)
         self._shown = stale.of_these(shown) if stale is not None else shown[-LAST_MAX:]
 
     def tasks(self) -> set[Who]:
@@ -186,8 +189,14 @@ class Told:
             "The last statements of the database:" if stale is None else stale.title,
             *_sessions_lines(shown, self._clients),
             *_lines(shown, start_ns, called),
+            *self._left_out(),
             *(f"  {said}" for said in (self._alone() if stale is None else stale.sentences())),
         ]
+
+    def _left_out(self) -> Iterator[str]:
+        others = self._all - len(self._shown)
+        if self._stale is not None and others:
+            yield f"  (and {count(others, 'statement')} of theirs about something else)"
 
     def _alone(self) -> Iterator[str]:
         """Where to look if there is no pair."""
