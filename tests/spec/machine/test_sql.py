@@ -66,7 +66,7 @@ def test_the_transaction_is_named() -> None:
     failure = foretold.explore(Shop, runs=60, seed=0).failure
     assert failure is not None
     assert isinstance(failure.exception, foretold.PropertyViolated)
-    assert str(failure.exception).startswith("Nothing is sold that is not there.; these rows")
+    assert str(failure.exception).startswith("Nothing is sold that is not there; these rows")
     assert "id = 1, stock = -" in str(failure.exception)
     note = "\n".join(failure.exception.__notes__)
     assert re.search(r"never_below_zero failed after transaction \d+ of session \d", note)
