@@ -15,6 +15,8 @@ something.
     promises.py     at the end: what agents were told is so, and what must come has come
 """
 
+import itertools
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import foretold
@@ -42,9 +44,13 @@ def known(table: str, bundle: Any, owner: str = "agent_id", **more: str) -> Any:
 
 
 def _thing(kind: str, number: int, row: dict[str, Any], owner: str, more: dict[str, str]) -> Thing:
-    status = row.get("status") or BORN.get(kind, "draft")
+    status = row.get("status") or row.get("escalation_status") or BORN.get(kind, "draft")
     known = {name: row.get(column) for name, column in more.items()}
     return Thing(scenery.identity(kind, number), row.get(owner) or "", status, **known)
+
+
+def _done(what: str, rows: Iterable[dict[str, Any]], who: str, agent: Any) -> set[str]:
+    return {row[what] for row in rows if row[who] == agent.id}
 
 
 class DeepSciFi(
@@ -88,7 +94,14 @@ class DeepSciFi(
         "read_feed": 0.5,
         "comment": 0.7,
         "submit": 2,
+        "review_aspect": 0.5,
+        "review_character": 0.5,
+        "criticise": 0.7,
     }
+
+    async def setup(self) -> None:
+        await super().setup()
+        self.begun = self._proposals()
 
     there_are_worlds = known("worlds", things.worlds, "")
     there_are_aspects = known("aspects", things.aspects, kind="type")
@@ -103,40 +116,35 @@ class DeepSciFi(
     )
     there_are_events = known("world_events", things.events, "proposed_by")
     there_are_stories = known("stories", things.stories, "author_id")
-    there_is_feedback = known("feedback", things.feedback)
+    there_is_feedback = known("feedback", things.feedback, upvoters="upvoters")
 
     @foretold.initialize(targets=(things.proposals,))
     def there_are_proposals(self) -> Any:
         """With who has reviewed them."""
         for agent in self.agents:
             reviews, votes = scenery.review_feedback(), scenery.validations()
-            agent.reviewed = {
-                row["content_id"] for row in reviews if row["reviewer_id"] == agent.id
-            }
-            agent.voted = {row["proposal_id"] for row in votes if row["agent_id"] == agent.id}
-        return foretold.multiple(*self._proposals())
+            agent.reviewed = _done("content_id", reviews, "reviewer_id", agent)
+            agent.voted = _done("proposal_id", votes, "agent_id", agent)
+            agent.recommended = _done("story_id", scenery.story_reviews(), "reviewer_id", agent)
+        return foretold.multiple(*self.begun)
 
     @foretold.initialize(target=things.items)
     def there_are_items(self) -> Any:
         """Of the reviewed proposals; each review has one."""
-        contents = {proposal: proposal for proposal in self._proposals()}
-        return foretold.multiple(
-            *(
-                Thing(
-                    scenery.identity("feedback_items", number),
-                    contents[review["content_id"]].owner,
-                    "addressed",
-                    raiser=review["reviewer_id"],
-                    content=contents[review["content_id"]],
-                )
-                for number, review in enumerate(scenery.review_feedback(), 1)
-            )
-        )
+        contents = {str(proposal): proposal for proposal in self.begun}
+        for number, review in enumerate(scenery.review_feedback(), 1):
+            content = contents[review["content_id"]]
+            about = {"raiser": review["reviewer_id"], "content": content}
+            key = scenery.identity("feedback_items", number)
+            item = Thing(key, content.owner, "addressed", **about)
+            content.more.setdefault("items", []).append(item)
+        items = (content.more.get("items", []) for content in self.begun)
+        return foretold.multiple(*itertools.chain.from_iterable(items))
 
     @foretold.initialize(target=things.suggestions)
     def there_are_suggestions(self) -> Any:
-        """For two proposals."""
-        targets = {proposal: proposal for proposal in self._proposals()}
+        """For some proposals."""
+        targets = {str(proposal): proposal for proposal in self.begun}
         return foretold.multiple(
             *(
                 Thing(

@@ -23,6 +23,17 @@ def is_to_answer(review: Thing, agent: Any) -> bool:
     return bool(review.more["story"].owner == agent.id and review.status != "answered")
 
 
+def is_to_upvote(wish: Thing, agent: Any) -> bool:
+    """By others, once, while nothing is decided."""
+    done = wish.owner == agent.id or agent.id in wish.more["upvoters"]
+    return not done and wish.status in ("new", "acknowledged", "in_progress")
+
+
+def is_to_review(story: Thing, agent: Any) -> bool:
+    """By others, once."""
+    return story.owner != agent.id and str(story) not in agent.recommended
+
+
 @area
 class Stories(Platform):
     """What agents write about worlds."""
@@ -51,13 +62,14 @@ class Stories(Platform):
 
     @foretold.rule(
         target=things.story_reviews,
-        story=things.others(things.stories),
+        story=things.fit(things.stories, is_to_review),
         acclaim=st.sampled_from([True, True, False]),
     )
     async def review_story(self, actor: Any, story: Thing, acclaim: bool) -> Thing:
         notes = dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS)
         body = {"recommend_acclaim": acclaim, "improvements": ["shorter"], **notes}
         given = await self.post(actor, f"stories/{story}/review", body)
+        actor.agent.recommended.add(str(story))
         self._hear_of_story(story, given["story_status"])
         return self.made("story_reviews", given["review"], "reviewer_id", story=story)
 
@@ -91,13 +103,14 @@ class Feedback(Platform):
         mine = given["agent_id"] == actor.agent.id
         foretold.always(mine, "nobody gets another's answer", key=key, answer=given)
         await self.look(actor, f"feedback/{given['id']}")
-        return self.made("feedback", given)
+        return self.made("feedback", given, upvoters=[])
 
-    @foretold.rule(wish=things.others(things.feedback, "new", "acknowledged", "in_progress"))
+    @foretold.rule(wish=things.fit(things.feedback, is_to_upvote))
     async def upvote(self, actor: Any, wish: Thing) -> None:
         found = await self.post(actor, f"feedback/{wish}/upvote")
         foretold.always(actor.agent.id in found["upvoters"], "an upvoter is listed")
         self.upvoted.add((wish, actor.agent.id))
+        wish.more["upvoters"] = found["upvoters"]
 
     @foretold.rule(wish=things.feedback, status=DECISIONS)
     async def decide_feedback(self, actor: Any, wish: Thing, status: str) -> None:

@@ -23,12 +23,19 @@ def is_free(dweller: Thing, agent: Any) -> bool:
 
 def is_to_confirm(action: Thing, agent: Any) -> bool:
     """By anybody but who has done it."""
-    return bool(action.owner != agent.id and action.more["importance"] >= 0.8)
+    known = action.owner == agent.id or action.more["confirmed"]
+    return bool(not known and action.more["importance"] >= 0.8)
 
 
-def is_confirmed(action: Thing, agent: Any) -> bool:
+def is_to_escalate(action: Thing, agent: Any) -> bool:
     """It can become an event."""
-    return bool(action.more["confirmed"])
+    return bool(action.more["confirmed"] and action.status != "event")
+
+
+def is_to_nominate(action: Thing, agent: Any) -> bool:
+    """By who has done it."""
+    mine = action.owner == agent.id and action.status == "eligible"
+    return bool(mine and action.more["importance"] >= 0.8)
 
 
 @area
@@ -47,9 +54,19 @@ class Dwelling(Platform):
         await self.look(actor, f"dwellers/{made['id']}")
         return self.made("dwellers", made, "")
 
-    @foretold.rule(dweller=st.one_of(things.fit(things.dwellers, is_free), things.dwellers))
-    async def claim(self, actor: Any, dweller: Thing) -> None:
+    @foretold.rule(
+        dwellers=st.lists(
+            st.one_of(things.fit(things.dwellers, is_free), things.dwellers),
+            min_size=1,
+            max_size=2,
+            unique=True,
+        )
+    )
+    async def claim(self, actor: Any, dwellers: list[Thing]) -> None:
         """For 24 hours; what was free when it was asked for cannot be refused."""
+        await self.at_once(self._claim(actor, dweller) for dweller in dwellers)
+
+    async def _claim(self, actor: Any, dweller: Thing) -> None:
         asked = self.now()
         answer = await self.send(actor, "POST", f"dwellers/{dweller}/claim")
         taken = answer.status_code == 400
@@ -112,7 +129,10 @@ class Dwelling(Platform):
             actor.agent.tokens.pop(dweller, None)
         foretold.sometimes(answer.status_code == 202, "somebody waits for an answer")
         done = self.judge(answer)["action"]
-        return self.made("dweller_actions", done, "actor_id", importance=importance, confirmed="")
+        about = {"importance": importance, "confirmed": ""}
+        action = self.made("dweller_actions", done, "actor_id", **about)
+        action.status = done["escalation_status"] or ""
+        return action
 
     # --- memories --------------------------------------------------------------------------------
 
@@ -138,16 +158,17 @@ class Deeds(Platform):
         await self.post(actor, f"actions/{action}/confirm-importance", {"rationale": WORDS})
         action.more["confirmed"] = actor.agent.id
 
-    @foretold.rule(action=things.mine(things.actions))
+    @foretold.rule(action=things.fit(things.actions, is_to_nominate))
     async def nominate(self, actor: Any, action: Thing) -> None:
-        await self.post(actor, f"actions/{action}/nominate")
+        action.status = (await self.post(actor, f"actions/{action}/nominate"))["escalation_status"]
 
-    @foretold.rule(target=things.events, action=things.fit(things.actions, is_confirmed))
+    @foretold.rule(target=things.events, action=things.fit(things.actions, is_to_escalate))
     async def escalate(self, actor: Any, action: Thing) -> Thing:
         """It becomes an event, and everybody remembers it."""
         texts = {"title": "The boat is mended", "description": WORDS, "canon_justification": WORDS}
         body = {**texts, "year_in_world": 2095}
         made = await self.post(actor, f"actions/{action}/escalate", body)
+        action.status = "event"
         foretold.reachable("an action becomes an event")
         await self.get(actor, f"actions/{action}")
         return self.made("world_events", made, "proposed_by")
@@ -161,8 +182,17 @@ class Deeds(Platform):
 class Characters(Platform):
     """Proposals of dwellers."""
 
-    @foretold.rule(target=things.dweller_proposals, world=things.worlds, name=NAMES)
-    async def propose_dweller(self, actor: Any, world: Thing, name: str) -> Thing:
+    @foretold.rule(
+        target=things.dweller_proposals,
+        world=things.worlds,
+        names=st.lists(NAMES, min_size=1, max_size=2, unique=True),
+    )
+    async def propose_dweller(self, actor: Any, world: Thing, names: list[str]) -> Any:
+        return foretold.multiple(
+            *await self.at_once(self._propose_dweller(actor, world, name) for name in names)
+        )
+
+    async def _propose_dweller(self, actor: Any, world: Thing, name: str) -> Thing:
         made = await self.post(actor, f"dweller-proposals/worlds/{world}", character(name))
         return self.made("dweller_proposals", made)
 

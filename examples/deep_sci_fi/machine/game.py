@@ -254,7 +254,10 @@ class Game(Platform):
                  on r.content_id = p.id and r.reviewer_id = p.agent_id
                union all
                select s.id, s.suggested_by from revision_suggestions s join proposals p
-                 on p.id = s.target_id and p.agent_id = s.suggested_by""",
+                 on p.id = s.target_id and p.agent_id = s.suggested_by
+               union all
+               select s.id, s.suggested_by from revision_suggestions s join aspects a
+                 on a.id = s.target_id and a.agent_id = s.suggested_by""",
         over="select count(*) from review_feedback",
     )
     def nobody_reviews_their_own(self, rows: Any) -> None:
@@ -284,8 +287,9 @@ class Game(Platform):
                where (status in ('accepted', 'rejected')) <> (decided_by is not null)
                union all
                select s.id, s.status, s.decided_by from revision_suggestions s
-               join proposals p on p.id = s.target_id
-               where s.status = 'accepted' and s.decided_by <> p.agent_id
+               left join proposals p on p.id = s.target_id
+               left join aspects a on a.id = s.target_id
+               where s.status = 'accepted' and s.decided_by <> coalesce(p.agent_id, a.agent_id)
                  and jsonb_array_length(s.upvoters) < 3""",
         over="select count(*) from revision_suggestions where status <> 'pending'",
     )

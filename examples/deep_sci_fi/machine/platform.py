@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -38,6 +39,7 @@ class Agent:
         """Under which idempotency key it has sent what."""
         self.reviewed: set[str] = set()
         self.voted: set[str] = set()
+        self.recommended: set[str] = set()
 
 
 AREAS: list[str] = []
@@ -55,11 +57,18 @@ def area(machine: type["Platform"]) -> type["Platform"]:
     return machine
 
 
+async def _caught(request: Any) -> Any:
+    try:
+        return await request
+    except (httpx.TransportError, Busy, foretold.Refused) as error:
+        return error
+
+
 class Platform(foretold.Machine):
     """Three to five agents and the platform; no rules yet."""
 
     actors = 5
-    steps = 60
+    steps = 40
     faults = FAULTS
     tolerates = (httpx.TransportError, Busy)
     planted: ClassVar[frozenset[str]] = frozenset()
@@ -75,11 +84,14 @@ class Platform(foretold.Machine):
         self.web = await self.world.web(APP, environment={"DATABASE_URL": url})
         self.agents = [Agent(number + 1) for number in range(foretold.between(3, 5, "agents"))]
         self.focus = foretold.choose((EVERYTHING, EVERYTHING, *AREAS), "focus")
+        programs = foretold.choose((1, 2), "programs of an agent")
         for actor in self.cast:
-            actor.agent = self.agents[actor.index % len(self.agents)]
+            actor.agent = self.agents[actor.index // programs % len(self.agents)]
             actor.web = self.web.client(actor)
         self.count = 0
         self.waited_s = 0
+        self.places: dict[int, tuple[str, Thing]] = {}
+        """For each actor, what it was last busy with, and from which bundle that came."""
         self.promised: dict[str, set[str]] = {}
         """For each table, the ids that agents were told."""
         self.upvoted: set[tuple[str, str]] = set()
@@ -159,6 +171,15 @@ class Platform(foretold.Machine):
         """What the platform says it has made, which must be there from now on."""
         self.promised.setdefault(table, set()).add(row["id"])
         return Thing(row["id"], row.get(owner) or "", row.get("status", ""), **more)
+
+    async def at_once(self, requests: Iterable[Any]) -> list[Any]:
+        """Agents are programs, and some do not wait for one answer before they ask again. The good
+        answers; if there are none, whatever came instead."""
+        outcomes = await foretold.together(*map(_caught, requests))
+        good = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+        if not good:
+            raise outcomes[0]
+        return good
 
     async def look(self, actor: Any, page: str) -> None:
         """Read one's own write, now and then."""

@@ -7,9 +7,19 @@ from typing import Any
 import httpx
 
 import foretold
+from examples.deep_sci_fi.machine.game import ENOUGH, UNDECIDED
 from examples.deep_sci_fi.machine.platform import Busy, Platform
 
 PATIENCE_S = 120
+READY = f"""{ENOUGH.format(proposals="proposals", votes="validations", wrong=UNDECIDED)}
+    union all
+    select p.id, p.status from proposals p
+    where review_system = 'review' and status = 'validating'
+      and 2 <= (select count(*) from review_feedback r where r.content_id = p.id)
+      and not exists (
+        select from feedback_items i join review_feedback r on r.id = i.review_id
+        where r.content_id = p.id and i.status in ('open', 'addressed'))"""
+"""Proposals that have all they need, and are not decided."""
 LEASE = timedelta(hours=24, minutes=1)
 
 
@@ -55,6 +65,16 @@ class Promises(Platform):
         wrong = [wish["id"] for wish in wishes if wish["upvote_count"] != len(wish["upvoters"])]
         assert not wrong, f"feedback whose page counts wrong: {wrong}"
         return len(shown) + len(wishes)
+
+    @foretold.invariant(within_s=PATIENCE_S)
+    async def what_is_ready_is_decided(self) -> int:
+        """When faults have stopped, the platform answers, and no proposal waits that has enough
+        votes, or reviewers who have nothing left to wish for."""
+        shown = await self.get(self.cast[0], "proposals?limit=100")
+        ready = {str(row[0]) for row in self.pg.sql(READY)}
+        stuck = [p["id"] for p in shown if p["status"] == "validating" and p["id"] in ready]
+        assert not stuck, f"proposals that have all they need: {stuck}"
+        return len(shown)
 
     async def patiently(self, ask: Any) -> Any:
         """The answer, when what faults have broken is repaired: soon, since there are none now."""

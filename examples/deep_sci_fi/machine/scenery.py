@@ -112,17 +112,21 @@ def _proposal(by: int, name: str, status: str, **more: Any) -> Row:
 
 
 def proposals() -> Iterable[Row]:
-    """1 is a world; 2, 6 and 7 lack one vote; 3 and 8 are reviewed, revised, and lack reviewers'
-    consent; 4 lacks one vote and a revision; 5 and 9 are drafts."""
+    """1 is a world; 2, 6 and 7 lack one vote, 10 lacks two; 3, 8 and 11 are reviewed, revised, and
+    lack reviewers' consent; 4 lacks one vote and a revision, 12 a revision; 5 and 9 are drafts.
+    Agents 1, 2 and 3 may have one more each."""
     yield _proposal(1, "Uphill", "approved")
     yield _proposal(1, "Glass", "validating")
-    yield _proposal(1, "Salt", "validating", review_system="review", revision_count=1)
+    yield _proposal(4, "Salt", "validating", review_system="review", revision_count=1)
     yield _proposal(2, "Dusk", "validating")
     yield _proposal(3, "Moss", "draft")
     yield _proposal(4, "Reef", "validating")
     yield _proposal(5, "Kelp", "validating")
     yield _proposal(5, "Clay", "validating", review_system="review", revision_count=1)
     yield _proposal(2, "Peat", "draft")
+    yield _proposal(1, "Fen", "validating")
+    yield _proposal(4, "Chalk", "validating", review_system="review", revision_count=1)
+    yield _proposal(3, "Fog", "validating")
 
 
 def worlds() -> Iterable[Row]:
@@ -151,6 +155,9 @@ def validations() -> Iterable[Row]:
         (4, 1, "approve"),
         (6, 5, "approve"),
         (7, 4, "approve"),
+        (12, 1, "approve"),
+        (12, 2, "approve"),
+        (12, 4, "strengthen"),
     ):
         yield {
             "proposal_id": identity("proposals", proposal),
@@ -189,9 +196,16 @@ def character(name: str) -> Row:
 
 
 def dweller_proposals() -> Iterable[Row]:
-    """One that lacks one vote."""
-    place = {"world_id": identity("worlds", 1), "agent_id": agent(3), "status": "validating"}
-    yield {**place, **character("Fay")}
+    """One that lacks one vote; and four of agent 1, who may have one more."""
+    for by, name, status in (
+        (3, "Fay", "validating"),
+        (1, "Jon", "validating"),
+        (1, "Kay", "draft"),
+        (1, "Lea", "draft"),
+        (1, "Max", "draft"),
+    ):
+        place = {"world_id": identity("worlds", 1), "agent_id": agent(by), "status": status}
+        yield {**place, **character(name)}
 
 
 def dweller_validations() -> Iterable[Row]:
@@ -200,13 +214,14 @@ def dweller_validations() -> Iterable[Row]:
     yield {"proposal_id": identity("dweller_proposals", 1), **vote}
 
 
-INHABITED = {2: 1, 3: 2, 5: 3}
-"""Dwellers, and the agents who inhabit them."""
+INHABITED = {2: 1, 3: 2, 5: 3, 6: 1, 7: 1, 8: 1}
+"""Dwellers, and the agents who inhabit them. Agent 1 may have one more."""
 
 
 def dwellers() -> Iterable[Row]:
-    """Three are inhabited, two are free."""
-    for number, name in enumerate(("Ann", "Ben", "Cyd", "Dov", "Eve"), 1):
+    """Six are inhabited, three are free."""
+    names = ("Ann", "Ben", "Cyd", "Dov", "Eve", "Flo", "Gil", "Hob", "Ira")
+    for number, name in enumerate(names, 1):
         inhabitant = INHABITED.get(number)
         episodes = [
             {"kind": "work", "text": "Mend the boat", "action": identity("dweller_actions", n)}
@@ -232,12 +247,12 @@ def tenancies() -> Iterable[Row]:
         yield {"dweller_id": identity("dwellers", number), "agent_id": agent(inhabitant)}
 
 
-DEEDS = ((2, 1, 2), (3, 2, None), (5, 3, 1))
+DEEDS = ((2, 1, 2), (3, 2, None), (5, 3, 1), (6, 1, 3), (7, 1, 4))
 """Which dweller has done something, who was it then, and who has confirmed that it matters."""
 
 
 def dweller_actions() -> Iterable[Row]:
-    """Two could become events; one has to be confirmed first."""
+    """Four could become events; one has to be confirmed first."""
     for dweller, actor, confirmed in DEEDS:
         yield {
             "dweller_id": identity("dwellers", dweller),
@@ -287,8 +302,8 @@ def story_reviews() -> Iterable[Row]:
 
 
 def feedback() -> Iterable[Row]:
-    """Three wishes, one with an upvote."""
-    for by, upvoters in ((1, []), (2, [agent(3)]), (4, [])):
+    """Six wishes, one with an upvote."""
+    for by, upvoters in ((1, []), (2, [agent(3)]), (4, []), (5, []), (4, []), (3, [])):
         yield {
             "agent_id": agent(by),
             "category": "bug",
@@ -301,8 +316,13 @@ def feedback() -> Iterable[Row]:
 
 
 def revision_suggestions() -> Iterable[Row]:
-    """One that its owner might take, and one that others nearly can."""
-    for proposal, by, upvoters in ((2, 2, []), (4, 1, [agent(4), agent(5)])):
+    """Some that their owners might take, and one that others nearly can."""
+    for proposal, by, upvoters in (
+        (2, 2, []),
+        (4, 1, [agent(4), agent(5)]),
+        (10, 3, []),
+        (12, 1, []),
+    ):
         yield {
             "target_type": "proposal",
             "target_id": identity("proposals", proposal),
@@ -316,16 +336,19 @@ def revision_suggestions() -> Iterable[Row]:
         }
 
 
+REVIEWERS = ((3, 2), (3, 3), (8, 1), (8, 2), (11, 1), (11, 3))
+
+
 def review_feedback() -> Iterable[Row]:
-    """Two reviewers each of two proposals."""
-    for proposal, by in ((3, 2), (3, 3), (8, 1), (8, 2)):
+    """Two reviewers each of three proposals."""
+    for proposal, by in REVIEWERS:
         about = {"content_type": "proposal", "content_id": identity("proposals", proposal)}
         yield {**about, "reviewer_id": agent(by)}
 
 
 def feedback_items() -> Iterable[Row]:
     """Each has one wish, which was addressed."""
-    for review in (1, 2, 3, 4):
+    for review in range(1, len(REVIEWERS) + 1):
         what = {"category": "science", "severity": "minor", "description": WORDS}
         about = {"review_id": identity("review_feedback", review), "of_revision": 0}
         yield {**about, **what, "status": "addressed"}

@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 import foretold
 
-SELDOM = 8
-"""One in so many times something is tried that is bound to be refused."""
+MOODS = 8
+DARING = MOODS
+"""One in eight times something is tried that is bound to be refused."""
+CURIOUS = 5
+"""From this mood on an agent goes where somebody else is, if it can do something there."""
 OPEN = ("draft", "validating")
 
 
@@ -50,14 +53,39 @@ notes = bundle("notifications")
 
 
 def fit(values: Any, suits: Callable[[Thing, Any], bool]) -> Any:
-    """Values that suit the agent who acts, as far as the machine knows; now and then any."""
+    """Values that suit the agent who acts, as far as the machine knows; often the one that somebody
+    else is busy with, since most mistakes need two for one thing; now and then any."""
 
     def drawn(given: tuple[Any, int]) -> Any:
-        machine, daring = given
-        agent = machine.drawing_for.agent
-        return values if daring == SELDOM else values.filter(lambda thing: suits(thing, agent))
+        machine, mood = given
+        actor = machine.drawing_for
+        chosen = values
+        if mood != DARING:
+            crowded = [
+                thing
+                for other, (kind, last) in machine.places.items()
+                if other != actor.index and kind == values.name
+                for thing in around(last)
+                if suits(thing, actor.agent)
+            ]
+            if crowded and mood >= CURIOUS:
+                chosen = values.filter(lambda thing: thing in crowded)
+            else:
+                chosen = values.filter(lambda thing: suits(thing, actor.agent))
 
-    return st.tuples(st.runner(), st.integers(1, SELDOM)).flatmap(drawn)
+        def note(thing: Thing) -> Thing:
+            machine.places[actor.index] = (values.name, thing)
+            return thing
+
+        return chosen.map(note)
+
+    return st.tuples(st.runner(), st.integers(1, MOODS)).flatmap(drawn)
+
+
+def around(thing: Thing) -> list[Thing]:
+    """What is near the thing that somebody is busy with: the wishes for the same content."""
+    content = thing.more.get("content")
+    return [thing] if content is None else content.more["items"]
 
 
 def mine(values: Any, *statuses: str) -> Any:

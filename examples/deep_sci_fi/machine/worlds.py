@@ -33,9 +33,21 @@ def was_reviewed(proposal: Thing, agent: Any) -> bool:
     return str(proposal) in agent.reviewed
 
 
-def was_raised(item: Thing, agent: Any) -> bool:
-    """By this agent."""
-    return bool(item.more["raiser"] == agent.id)
+def is_decided(content: Thing) -> bool:
+    """There is nothing left to wish for."""
+    return content.status in ("approved", "rejected")
+
+
+def is_to_resolve(item: Thing, agent: Any) -> bool:
+    """By this agent, who has raised it."""
+    mine = item.more["raiser"] == agent.id and not is_decided(item.more["content"])
+    return bool(mine and item.status in ("open", "addressed"))
+
+
+def was_settled(item: Thing, agent: Any) -> bool:
+    """This agent has raised it, and may think again."""
+    mine = item.more["raiser"] == agent.id and not is_decided(item.more["content"])
+    return bool(mine and item.status not in ("open", "addressed"))
 
 
 def may_accept(suggestion: Thing, agent: Any) -> bool:
@@ -54,10 +66,17 @@ class Proposing(Platform):
     """How worlds come about."""
 
     @foretold.rule(
-        target=things.proposals, name=NAMES, system=st.sampled_from(["vote", "vote", "review"])
+        target=things.proposals,
+        names=st.lists(NAMES, min_size=1, max_size=2, unique=True),
+        system=st.sampled_from(["vote", "vote", "review"]),
     )
-    async def propose(self, actor: Any, name: str, system: str) -> Thing:
-        """A world of one's own."""
+    async def propose(self, actor: Any, names: list[str], system: str) -> Any:
+        """A world of one's own, or two."""
+        return foretold.multiple(
+            *await self.at_once(self._propose(actor, name, system) for name in names)
+        )
+
+    async def _propose(self, actor: Any, name: str, system: str) -> Thing:
         texts = dict.fromkeys(("premise", "scientific_basis", "image_prompt"), WORDS)
         body = {"name": name, "year_setting": 2100, "causal_chain": chain(), **texts}
         answer = await self.send(actor, "POST", "proposals", {**body, "review_system": system})
@@ -113,17 +132,31 @@ class Reviewing(Platform):
         given = await self.post(actor, f"review/{kind}/{content}/{way}", {"items": wanted})
         actor.agent.reviewed.add(str(content))
         self.made("review_feedback", given)
-        owner = {"raiser": given["reviewer_id"], "content": content}
-        found = [
-            Thing(item["id"], content.owner, item["status"], **owner) for item in given["items"]
-        ]
-        return foretold.multiple(*found[-len(wishes) :])
+        about = {"raiser": given["reviewer_id"], "content": content}
+        new = given["items"][-len(wishes) :]
+        found = [Thing(item["id"], content.owner, item["status"], **about) for item in new]
+        content.more.setdefault("items", []).extend(found)
+        return foretold.multiple(*found)
 
     @foretold.rule(
         target=things.items, proposal=things.fit(things.proposals, was_reviewed), wish=ITEM
     )
     async def add_wish(self, actor: Any, proposal: Thing, wish: Any) -> Any:
         return await self._review(actor, "proposal", proposal, "add-feedback", [wish])
+
+    @foretold.rule(
+        target=things.items, aspect=things.others(things.aspects, "validating"), wish=ITEM
+    )
+    async def review_aspect(self, actor: Any, aspect: Thing, wish: Any) -> Any:
+        return await self._review(actor, "aspect", aspect, "feedback", [wish])
+
+    @foretold.rule(
+        target=things.items,
+        proposal=things.others(things.dweller_proposals, "validating"),
+        wish=ITEM,
+    )
+    async def review_character(self, actor: Any, proposal: Thing, wish: Any) -> Any:
+        return await self._review(actor, "dweller_proposal", proposal, "feedback", [wish])
 
     @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
     async def criticise(self, actor: Any, story: Thing, wish: Any) -> Any:
@@ -135,11 +168,11 @@ class Reviewing(Platform):
         body = {"text": WORDS, "dispute": dispute}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/respond", body))
 
-    @foretold.rule(item=things.fit(things.items, was_raised))
+    @foretold.rule(item=things.fit(things.items, is_to_resolve))
     async def resolve_wish(self, actor: Any, item: Thing) -> None:
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/resolve"))
 
-    @foretold.rule(item=things.fit(things.items, was_raised))
+    @foretold.rule(item=things.fit(things.items, was_settled))
     async def reopen_wish(self, actor: Any, item: Thing) -> None:
         body = {"text": WORDS}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/reopen", body))
@@ -171,10 +204,17 @@ class Suggesting(Platform):
         target=things.suggestions, proposal=things.others(things.proposals, *things.OPEN)
     )
     async def suggest(self, actor: Any, proposal: Thing) -> Thing:
+        return await self._suggest(actor, "proposal", proposal)
+
+    async def _suggest(self, actor: Any, kind: str, target: Thing) -> Thing:
         text = f"{WORDS} Suggestion {self.number()}."
         body = {"field": "premise", "suggested_value": text, "rationale": WORDS}
-        made = await self.post(actor, f"suggestions/on/proposal/{proposal}", body)
-        return self.made("revision_suggestions", made, "suggested_by", target=proposal, upvotes=0)
+        made = await self.post(actor, f"suggestions/on/{kind}/{target}", body)
+        return self.made("revision_suggestions", made, "suggested_by", target=target, upvotes=0)
+
+    @foretold.rule(target=things.suggestions, aspect=things.others(things.aspects, *things.OPEN))
+    async def suggest_for_aspect(self, actor: Any, aspect: Thing) -> Thing:
+        return await self._suggest(actor, "aspect", aspect)
 
     @foretold.rule(suggestion=things.fit(things.suggestions, may_accept))
     async def accept(self, actor: Any, suggestion: Thing) -> None:
