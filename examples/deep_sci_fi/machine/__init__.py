@@ -29,7 +29,7 @@ from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
 from examples.deep_sci_fi.machine.promises import Promises
 from examples.deep_sci_fi.machine.things import Thing
-from examples.deep_sci_fi.machine.worlds import Proposing, Reviewing, Suggesting
+from examples.deep_sci_fi.machine.worlds import Proposing, Reviewing, Revising, Suggesting
 
 
 def known(table: str, bundle: Any, owner: str = "agent_id", **more: str) -> Any:
@@ -55,6 +55,7 @@ def _done(what: str, rows: Iterable[dict[str, Any]], who: str, agent: Any) -> se
 
 class DeepSciFi(
     Proposing,
+    Revising,
     Reviewing,
     Suggesting,
     Canon,
@@ -77,13 +78,16 @@ class DeepSciFi(
         "validate": 4,
         "propose": 3,
         "claim": 3,
-        "resolve_wish": 3,
+        "resolve_wish": 6,
+        "review": 0.5,
+        "add_wish": 0.5,
+        "read_reviews": 0.5,
         "escalate": 3,
         "upvote": 3,
         "react": 2,
         "accept": 2,
         "withdraw": 2,
-        "revise": 3,
+        "revise": 2,
         "give_feedback": 2,
         "review_story": 2,
         "remember_somebody": 2,
@@ -94,9 +98,9 @@ class DeepSciFi(
         "read_feed": 0.5,
         "comment": 0.7,
         "submit": 2,
-        "review_aspect": 0.5,
-        "review_character": 0.5,
-        "criticise": 0.7,
+        "review_aspect": 0.3,
+        "review_character": 0.3,
+        "criticise": 0.5,
     }
 
     async def setup(self) -> None:
@@ -134,7 +138,7 @@ class DeepSciFi(
         contents = {str(proposal): proposal for proposal in self.begun}
         for number, review in enumerate(scenery.review_feedback(), 1):
             content = contents[review["content_id"]]
-            about = {"raiser": review["reviewer_id"], "content": content}
+            about = {"raiser": review["reviewer_id"], "content": content, "of_revision": 0}
             key = scenery.identity("feedback_items", number)
             item = Thing(key, content.owner, "addressed", **about)
             content.more.setdefault("items", []).append(item)
@@ -160,8 +164,9 @@ class DeepSciFi(
 
     def _proposals(self) -> list[Thing]:
         rows = enumerate(scenery.proposals(), 1)
-        more = {"system": "review_system"}
+        more = {"system": "review_system", "revision": "revision_count"}
         found = [_thing("proposals", n, row, "agent_id", more) for n, row in rows]
         for proposal in found:
             proposal.more["system"] = proposal.more["system"] or "vote"
+            proposal.more["revision"] = proposal.more["revision"] or 0
         return found

@@ -105,8 +105,11 @@ class Feedback(Platform):
         await self.look(actor, f"feedback/{given['id']}")
         return self.made("feedback", given, upvoters=[])
 
-    @foretold.rule(wish=things.fit(things.feedback, is_to_upvote))
-    async def upvote(self, actor: Any, wish: Thing) -> None:
+    @foretold.rule(wish=things.fit(things.feedback, is_to_upvote), rush=things.RUSH)
+    async def upvote(self, actor: Any, wish: Thing, rush: bool) -> None:
+        await self.rush(rush, actor, wish, is_to_upvote, self._upvote)
+
+    async def _upvote(self, actor: Any, wish: Thing) -> None:
         found = await self.post(actor, f"feedback/{wish}/upvote")
         foretold.always(actor.agent.id in found["upvoters"], "an upvoter is listed")
         self.upvoted.add((wish, actor.agent.id))

@@ -162,9 +162,17 @@ class Deeds(Platform):
     async def nominate(self, actor: Any, action: Thing) -> None:
         action.status = (await self.post(actor, f"actions/{action}/nominate"))["escalation_status"]
 
-    @foretold.rule(target=things.events, action=things.fit(things.actions, is_to_escalate))
-    async def escalate(self, actor: Any, action: Thing) -> Thing:
+    @foretold.rule(
+        target=things.events,
+        action=things.fit(things.actions, is_to_escalate),
+        rush=things.RUSH,
+    )
+    async def escalate(self, actor: Any, action: Thing, rush: bool) -> Any:
         """It becomes an event, and everybody remembers it."""
+        events = await self.rush(rush, actor, action, is_to_escalate, self._escalate)
+        return foretold.multiple(*events)
+
+    async def _escalate(self, actor: Any, action: Thing) -> Thing:
         texts = {"title": "The boat is mended", "description": WORDS, "canon_justification": WORDS}
         body = {**texts, "year_in_world": 2095}
         made = await self.post(actor, f"actions/{action}/escalate", body)

@@ -2,16 +2,16 @@
 
 import asyncio
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 
 import foretold
 from examples.deep_sci_fi.app import Settings, bugs, create_app
-from examples.deep_sci_fi.machine import scenery
-from examples.deep_sci_fi.machine.things import Thing
+from examples.deep_sci_fi.machine import scenery, things
+from examples.deep_sci_fi.machine.things import Suits, Thing
 
 ADMIN = "the administrator's key"
 APP = create_app(Settings())
@@ -19,7 +19,10 @@ FAULTS = foretold.faults.web + foretold.faults.postgres.without("db_lost_notific
 """All that can happen to requests and to the database; nobody listens to notifications here."""
 TRIES = 3
 LATER_S = 1.0
-"""So long somebody waits whose request was lost: most outages are over then."""
+"""So long somebody waits whose request was lost."""
+MUCH_LATER_S = 13.0
+"""So long somebody does something else who was told that the platform is busy: most outages are
+over then."""
 
 
 class Busy(Exception):
@@ -46,15 +49,27 @@ AREAS: list[str] = []
 EVERYTHING = "everything"
 
 
-def area(machine: type["Platform"]) -> type["Platform"]:
-    """Decorate rules that belong together. In five of six runs all agents are busy with one area:
+Mixin = TypeVar("Mixin", bound=type["Platform"])
+
+
+def area(machine: Mixin) -> Mixin:
+    """Decorate rules that belong together. In nearly all runs all agents are busy with one area:
     they get in each other's way much more often than if everybody did anything."""
     name = machine.__name__
     AREAS.append(name)
-    for method in vars(machine).values():
-        if hasattr(method, "foretold_rule"):
-            foretold.precondition(lambda self: self.focus in (EVERYTHING, name))(method)
-    return machine
+    return part_of(name)(machine)
+
+
+def part_of(*areas: str) -> Callable[[Mixin], Mixin]:
+    """Decorate rules that belong to several areas."""
+
+    def decorate(machine: Mixin) -> Mixin:
+        for method in vars(machine).values():
+            if hasattr(method, "foretold_rule"):
+                foretold.precondition(lambda self: self.focus in (EVERYTHING, *areas))(method)
+        return machine
+
+    return decorate
 
 
 async def _caught(request: Any) -> Any:
@@ -83,7 +98,7 @@ class Platform(foretold.Machine):
         url = self.pg.url("asyncpg")
         self.web = await self.world.web(APP, environment={"DATABASE_URL": url})
         self.agents = [Agent(number + 1) for number in range(foretold.between(3, 5, "agents"))]
-        self.focus = foretold.choose((EVERYTHING, EVERYTHING, *AREAS), "focus")
+        self.focus = foretold.choose((EVERYTHING, *AREAS), "focus")
         programs = foretold.choose((1, 2), "programs of an agent")
         for actor in self.cast:
             actor.agent = self.agents[actor.index // programs % len(self.agents)]
@@ -124,7 +139,7 @@ class Platform(foretold.Machine):
         code = answer.status_code
         if code == 503:
             foretold.reachable("the platform asks to try again")
-            await asyncio.sleep(float(answer.headers["retry-after"]))
+            await asyncio.sleep(float(answer.headers["retry-after"]) * MUCH_LATER_S)
             raise Busy(answer.text)
         foretold.always(
             code < 500, "the platform never breaks", request=f"{method} {path}", code=code
@@ -180,6 +195,23 @@ class Platform(foretold.Machine):
         if not good:
             raise outcomes[0]
         return good
+
+    async def rush(
+        self, several: bool, actor: Any, thing: Thing, suits: Suits, deed: Callable[..., Any]
+    ) -> list[Any]:
+        """The actor does it; of `several`, somebody else who can does the same at the same moment,
+        to the same thing or one that is near."""
+        doers = [(actor, thing)]
+        rivals = [
+            (other, near)
+            for other in self.cast
+            if several and other.agent is not actor.agent
+            for near in things.around(thing)
+            if suits(near, other.agent)
+        ]
+        if rivals:
+            doers.append(foretold.choose(rivals, "who else"))
+        return await self.at_once(deed(who, what) for who, what in doers)
 
     async def look(self, actor: Any, page: str) -> None:
         """Read one's own write, now and then."""

@@ -1,10 +1,12 @@
 """The platform on an ordinary day: what is in the database when a run begins.
 
-Five agents have been at work. There is a world with five dwellers; there are proposals that lack
-one vote, or the last word of two reviewers; an action that could become an event; a story that
-lacks one recommendation; things to vote for, to decide and to withdraw. Everything here can also be
-made by the rules of the machine. It is here because most mistakes lie in what happens *late* in the
-life of a thing, and a run that begins with an empty database spends its calls on getting there.
+Eight agents have been at work, of whom three to five are awake. There is a world with dwellers,
+some of them free; there are proposals that lack one vote, or the last word of two reviewers;
+actions that could become events; stories that lack one recommendation; things to vote for, to
+decide and to withdraw: several of each, since what happens once in a run seldom goes wrong.
+Everything here can also be made by the rules of the machine. It is here because most mistakes lie
+in what happens *late* in the life of a thing, and a run that begins with an empty database spends
+its calls on getting there.
 
 It is SQL, made once when this module is imported: a run begins with a copy of it.
 """
@@ -24,6 +26,8 @@ from examples.deep_sci_fi.app.models import Base
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 """When the clocks of a run begin, if nobody says otherwise."""
 AGENTS = 5
+"""So many can be awake; three always are."""
+ASLEEP = (6, 7, 8)
 WORDS = "In this world the rivers run uphill, and everybody has learnt to live with it. "
 REGIONS = ("Delta", "Hills")
 KINDS = (
@@ -86,7 +90,7 @@ def chain() -> list[Row]:
 
 def users() -> Iterable[Row]:
     """Agent 1 has lost its key, registered again, and found it: it is agent 5 as well."""
-    for number in range(1, AGENTS + 1):
+    for number in (*range(1, AGENTS + 1), *ASLEEP):
         called = 1 if number == AGENTS else number
         seen = {"last_active_at": ago(1), "last_heartbeat_at": ago(1)}
         yield {
@@ -112,21 +116,26 @@ def _proposal(by: int, name: str, status: str, **more: Any) -> Row:
 
 
 def proposals() -> Iterable[Row]:
-    """1 is a world; 2, 6 and 7 lack one vote, 10 lacks two; 3, 8 and 11 are reviewed, revised, and
-    lack reviewers' consent; 4 lacks one vote and a revision, 12 a revision; 5 and 9 are drafts.
-    Agents 1, 2 and 3 may have one more each."""
+    """1 is a world; 2, 6, 7 and 18 to 20 lack one vote, 10 lacks two; 4 lacks one vote and a
+    revision, 12 a revision; 5 and 9 are drafts; the others are reviewed, revised, and lack their
+    reviewers' consent. Agents 1, 2 and 3 may have one more each."""
+    reviewed: Row = {"review_system": "review", "revision_count": 1}
     yield _proposal(1, "Uphill", "approved")
     yield _proposal(1, "Glass", "validating")
-    yield _proposal(4, "Salt", "validating", review_system="review", revision_count=1)
+    yield _proposal(4, "Salt", "validating", **reviewed)
     yield _proposal(2, "Dusk", "validating")
     yield _proposal(3, "Moss", "draft")
     yield _proposal(4, "Reef", "validating")
     yield _proposal(5, "Kelp", "validating")
-    yield _proposal(5, "Clay", "validating", review_system="review", revision_count=1)
+    yield _proposal(5, "Clay", "validating", **reviewed)
     yield _proposal(2, "Peat", "draft")
     yield _proposal(1, "Fen", "validating")
-    yield _proposal(4, "Chalk", "validating", review_system="review", revision_count=1)
+    yield _proposal(4, "Chalk", "validating", **reviewed)
     yield _proposal(3, "Fog", "validating")
+    for by, name in ((6, "Silt"), (6, "Marl"), (6, "Turf"), (8, "Shale"), (8, "Flint")):
+        yield _proposal(by, name, "validating", **reviewed)
+    for name in ("Dune", "Tarn", "Weir"):
+        yield _proposal(7, name, "validating")
 
 
 def worlds() -> Iterable[Row]:
@@ -158,6 +167,9 @@ def validations() -> Iterable[Row]:
         (12, 1, "approve"),
         (12, 2, "approve"),
         (12, 4, "strengthen"),
+        (18, 6, "approve"),
+        (19, 6, "approve"),
+        (20, 6, "approve"),
     ):
         yield {
             "proposal_id": identity("proposals", proposal),
@@ -173,9 +185,9 @@ def validations() -> Iterable[Row]:
 
 
 def aspects() -> Iterable[Row]:
-    """One to vote on, and a draft."""
+    """Some to vote on, and a draft."""
     texts = dict.fromkeys(("premise", "canon_justification"), WORDS)
-    for by, status in ((2, "validating"), (1, "draft")):
+    for by, status in ((2, "validating"), (1, "draft"), (6, "validating"), (3, "validating")):
         yield {
             "world_id": identity("worlds", 1),
             "agent_id": agent(by),
@@ -196,22 +208,25 @@ def character(name: str) -> Row:
 
 
 def dweller_proposals() -> Iterable[Row]:
-    """One that lacks one vote; and four of agent 1, who may have one more."""
+    """Three that lack one vote; and four of agent 1, who may have one more."""
     for by, name, status in (
         (3, "Fay", "validating"),
         (1, "Jon", "validating"),
         (1, "Kay", "draft"),
         (1, "Lea", "draft"),
         (1, "Max", "draft"),
+        (6, "Ned", "validating"),
+        (7, "Oda", "validating"),
     ):
         place = {"world_id": identity("worlds", 1), "agent_id": agent(by), "status": status}
         yield {**place, **character(name)}
 
 
 def dweller_validations() -> Iterable[Row]:
-    """That vote's companion."""
-    vote = {"agent_id": agent(1), "verdict": "approve", "critique": WORDS, "of_revision": 0}
-    yield {"proposal_id": identity("dweller_proposals", 1), **vote}
+    """That vote's companions."""
+    vote = {"agent_id": agent(8), "verdict": "approve", "critique": WORDS, "of_revision": 0}
+    for proposal in (1, 6, 7):
+        yield {"proposal_id": identity("dweller_proposals", proposal), **vote}
 
 
 INHABITED = {2: 1, 3: 2, 5: 3, 6: 1, 7: 1, 8: 1}
@@ -219,8 +234,8 @@ INHABITED = {2: 1, 3: 2, 5: 3, 6: 1, 7: 1, 8: 1}
 
 
 def dwellers() -> Iterable[Row]:
-    """Six are inhabited, three are free."""
-    names = ("Ann", "Ben", "Cyd", "Dov", "Eve", "Flo", "Gil", "Hob", "Ira")
+    """Six are inhabited, five are free."""
+    names = ("Ann", "Ben", "Cyd", "Dov", "Eve", "Flo", "Gil", "Hob", "Ira", "Joy", "Kim")
     for number, name in enumerate(names, 1):
         inhabitant = INHABITED.get(number)
         episodes = [
@@ -247,12 +262,22 @@ def tenancies() -> Iterable[Row]:
         yield {"dweller_id": identity("dwellers", number), "agent_id": agent(inhabitant)}
 
 
-DEEDS = ((2, 1, 2), (3, 2, None), (5, 3, 1), (6, 1, 3), (7, 1, 4))
+DEEDS = (
+    (2, 1, 2),
+    (3, 2, None),
+    (5, 3, 1),
+    (6, 1, 3),
+    (7, 1, 4),
+    (8, 1, 6),
+    (3, 2, 6),
+    (5, 3, 6),
+    (2, 1, None),
+)
 """Which dweller has done something, who was it then, and who has confirmed that it matters."""
 
 
 def dweller_actions() -> Iterable[Row]:
-    """Four could become events; one has to be confirmed first."""
+    """Most could become events; two have to be confirmed first."""
     for dweller, actor, confirmed in DEEDS:
         yield {
             "dweller_id": identity("dwellers", dweller),
@@ -268,15 +293,16 @@ def dweller_actions() -> Iterable[Row]:
 
 
 def world_events() -> Iterable[Row]:
-    """One to decide."""
+    """Three to decide."""
     texts = {"title": "The great flood", "description": WORDS, "canon_justification": WORDS}
-    about = {"world_id": identity("worlds", 1), "proposed_by": agent(2), "year_in_world": 2095}
-    yield {**about, **texts}
+    for by in (2, 6, 7):
+        about = {"world_id": identity("worlds", 1), "proposed_by": agent(by)}
+        yield {**about, **texts, "year_in_world": 2095}
 
 
 def stories() -> Iterable[Row]:
-    """One that is revised and lacks one recommendation, and a new one."""
-    for by, revisions in ((1, 1), (2, 0)):
+    """Three that are revised and lack one recommendation, and a new one."""
+    for by, revisions in ((1, 1), (2, 0), (2, 1), (3, 1)):
         yield {
             "world_id": identity("worlds", 1),
             "author_id": agent(by),
@@ -289,21 +315,27 @@ def stories() -> Iterable[Row]:
 
 
 def story_reviews() -> Iterable[Row]:
-    """Its first recommendation, which is answered."""
-    yield {
-        "story_id": identity("stories", 1),
-        "reviewer_id": agent(2),
-        "recommend_acclaim": True,
-        "improvements": ["shorter"],
-        "author_responded": True,
-        "author_response": WORDS,
-        **dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS),
-    }
+    """Their first recommendations, which are answered."""
+    for story, by in ((1, 2), (3, 6), (4, 6)):
+        yield {
+            "story_id": identity("stories", story),
+            "reviewer_id": agent(by),
+            "recommend_acclaim": True,
+            "improvements": ["shorter"],
+            "author_responded": True,
+            "author_response": WORDS,
+            **dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS),
+        }
 
 
 def feedback() -> Iterable[Row]:
-    """Six wishes, one with an upvote."""
-    for by, upvoters in ((1, []), (2, [agent(3)]), (4, []), (5, []), (4, []), (3, [])):
+    """Wishes, one of them with an upvote."""
+    for by, upvoters in (
+        (1, []),
+        (2, [agent(3)]),
+        (3, []),
+        *((number, []) for number in 2 * ASLEEP),
+    ):
         yield {
             "agent_id": agent(by),
             "category": "bug",
@@ -322,6 +354,9 @@ def revision_suggestions() -> Iterable[Row]:
         (4, 1, [agent(4), agent(5)]),
         (10, 3, []),
         (12, 1, []),
+        (9, 1, []),
+        (2, 3, []),
+        (5, 2, []),
     ):
         yield {
             "target_type": "proposal",
@@ -336,11 +371,21 @@ def revision_suggestions() -> Iterable[Row]:
         }
 
 
-REVIEWERS = ((3, 2), (3, 3), (8, 1), (8, 2), (11, 1), (11, 3))
+REVIEWERS = (
+    *((3, 2), (3, 3)),
+    *((8, 1), (8, 2)),
+    *((11, 1), (11, 3)),
+    *((13, 1), (13, 2)),
+    *((14, 2), (14, 3)),
+    *((15, 1), (15, 3)),
+    *((16, 1), (16, 2)),
+    *((17, 2), (17, 3)),
+)
+"""Proposals, and who has reviewed them."""
 
 
 def review_feedback() -> Iterable[Row]:
-    """Two reviewers each of three proposals."""
+    """Two reviewers each of some proposals."""
     for proposal, by in REVIEWERS:
         about = {"content_type": "proposal", "content_id": identity("proposals", proposal)}
         yield {**about, "reviewer_id": agent(by)}

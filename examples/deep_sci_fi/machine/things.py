@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import foretold
 
-MOODS = 8
+MOODS = 10
 DARING = MOODS
-"""One in eight times something is tried that is bound to be refused."""
-CURIOUS = 5
+"""One in ten times something is tried that is bound to be refused."""
+CURIOUS = 4
 """From this mood on an agent goes where somebody else is, if it can do something there."""
 OPEN = ("draft", "validating")
 
@@ -52,7 +52,11 @@ keys = bundle("keys")
 notes = bundle("notifications")
 
 
-def fit(values: Any, suits: Callable[[Thing, Any], bool]) -> Any:
+Suits = Callable[[Thing, Any], bool]
+"""Whether an agent can do something to a thing, as far as the machine knows."""
+
+
+def fit(values: Any, suits: Suits) -> Any:
     """Values that suit the agent who acts, as far as the machine knows; often the one that somebody
     else is busy with, since most mistakes need two for one thing; now and then any."""
 
@@ -80,6 +84,10 @@ def fit(values: Any, suits: Callable[[Thing, Any], bool]) -> Any:
         return chosen.map(note)
 
     return st.tuples(st.runner(), st.integers(1, MOODS)).flatmap(drawn)
+
+
+RUSH = st.sampled_from([False, False, True])
+"""Whether somebody else does the same at the same moment, see `Platform.rush`."""
 
 
 def around(thing: Thing) -> list[Thing]:

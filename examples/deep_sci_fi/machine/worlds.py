@@ -1,5 +1,6 @@
 """Rules: proposals of worlds, votes, critical review, suggestions."""
 
+import functools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import community
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform, area
+from examples.deep_sci_fi.machine.platform import Platform, area, part_of
 from examples.deep_sci_fi.machine.scenery import WORDS, chain
 from examples.deep_sci_fi.machine.things import Thing
 
@@ -40,8 +41,10 @@ def is_decided(content: Thing) -> bool:
 
 def is_to_resolve(item: Thing, agent: Any) -> bool:
     """By this agent, who has raised it."""
-    mine = item.more["raiser"] == agent.id and not is_decided(item.more["content"])
-    return bool(mine and item.status in ("open", "addressed"))
+    content: Thing = item.more["content"]
+    mine = item.more["raiser"] == agent.id and item.status in ("open", "addressed")
+    revised = content.more.get("revision", 0) > item.more["of_revision"]
+    return bool(mine and revised and not is_decided(content))
 
 
 def was_settled(item: Thing, agent: Any) -> bool:
@@ -92,27 +95,39 @@ class Proposing(Platform):
         foretold.sometimes("heartbeat" in answer.text, "who was silent for a day cannot submit")
         proposal.status = self.judge(answer)["status"]
 
-    @foretold.rule(proposal=things.mine(things.proposals, *things.OPEN))
-    async def revise(self, actor: Any, proposal: Thing) -> None:
-        changes = {"premise": f"{WORDS}{self.number()}"}
-        before = proposal.status
-        proposal.status = (await self.post(actor, f"proposals/{proposal}/revise", changes))[
-            "status"
-        ]
-        decided = before == "validating" and proposal.status == "approved"
-        foretold.sometimes(decided, "a revision opens the gate, and a proposal is approved")
-
     @foretold.rule(
-        target=things.worlds, proposal=things.fit(things.proposals, is_to_vote_on), verdict=VERDICTS
+        target=things.worlds,
+        proposal=things.fit(things.proposals, is_to_vote_on),
+        verdict=VERDICTS,
+        rush=things.RUSH,
     )
-    async def validate(self, actor: Any, proposal: Thing, verdict: str) -> Any:
+    async def validate(self, actor: Any, proposal: Thing, verdict: str, rush: bool) -> Any:
         """Vote on it; the deciding vote makes a world."""
+        vote = functools.partial(self._validate, verdict)
+        made = await self.rush(rush, actor, proposal, is_to_vote_on, vote)
+        return foretold.multiple(*(world for world in made if world))
+
+    async def _validate(self, verdict: str, actor: Any, proposal: Thing) -> Thing | None:
         actor.agent.voted.add(proposal)
         voted = await self.post(actor, f"proposals/{proposal}/validate", vote(verdict))
         proposal.status = voted["proposal_status"]
         foretold.sometimes(proposal.status == "approved", "a proposal is approved")
         foretold.sometimes(proposal.status == "rejected", "a proposal is rejected")
-        return foretold.multiple(*([Thing(voted["world_id"])] if voted["world_id"] else []))
+        return Thing(voted["world_id"]) if voted["world_id"] else None
+
+
+@part_of("Proposing", "Reviewing", "Suggesting")
+class Revising(Platform):
+    """What authors do about what others say."""
+
+    @foretold.rule(proposal=things.mine(things.proposals, *things.OPEN))
+    async def revise(self, actor: Any, proposal: Thing) -> None:
+        changes = {"premise": f"{WORDS}{self.number()}"}
+        before = proposal.status
+        revised = await self.post(actor, f"proposals/{proposal}/revise", changes)
+        proposal.status, proposal.more["revision"] = revised["status"], revised["revision_count"]
+        decided = before == "validating" and proposal.status == "approved"
+        foretold.sometimes(decided, "a revision opens the gate, and a proposal is approved")
 
 
 @area
@@ -133,8 +148,12 @@ class Reviewing(Platform):
         actor.agent.reviewed.add(str(content))
         self.made("review_feedback", given)
         about = {"raiser": given["reviewer_id"], "content": content}
-        new = given["items"][-len(wishes) :]
-        found = [Thing(item["id"], content.owner, item["status"], **about) for item in new]
+        found = [
+            Thing(
+                item["id"], content.owner, item["status"], of_revision=item["of_revision"], **about
+            )
+            for item in given["items"][-len(wishes) :]
+        ]
         content.more.setdefault("items", []).extend(found)
         return foretold.multiple(*found)
 
@@ -168,8 +187,12 @@ class Reviewing(Platform):
         body = {"text": WORDS, "dispute": dispute}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/respond", body))
 
-    @foretold.rule(item=things.fit(things.items, is_to_resolve))
-    async def resolve_wish(self, actor: Any, item: Thing) -> None:
+    @foretold.rule(item=things.fit(things.items, is_to_resolve), rush=things.RUSH)
+    async def resolve_wish(self, actor: Any, item: Thing, rush: bool) -> None:
+        """Its raiser is content; perhaps another reviewer is, too."""
+        await self.rush(rush, actor, item, is_to_resolve, self._resolve)
+
+    async def _resolve(self, actor: Any, item: Thing) -> None:
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/resolve"))
 
     @foretold.rule(item=things.fit(things.items, was_settled))
