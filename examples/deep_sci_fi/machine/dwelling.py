@@ -12,7 +12,7 @@ from examples.deep_sci_fi.machine.scenery import REGIONS, WORDS, character
 from examples.deep_sci_fi.machine.things import Thing
 from examples.deep_sci_fi.machine.worlds import VERDICTS
 
-NAMES = st.sampled_from(["Gus", "Hal", "Ida"])
+NAMES = st.sampled_from(["Gus", "Hal", "Ida", "Uli", "Vic"])
 IMPORTANCE = st.sampled_from([0.9, 0.5, 0.8, 0.79])
 
 
@@ -58,7 +58,7 @@ class Dwelling(Platform):
         dwellers=st.lists(
             st.one_of(things.fit(things.dwellers, is_free), things.dwellers),
             min_size=1,
-            max_size=2,
+            max_size=3,
             unique=True,
         )
     )
@@ -193,7 +193,7 @@ class Characters(Platform):
     @foretold.rule(
         target=things.dweller_proposals,
         world=things.worlds,
-        names=st.lists(NAMES, min_size=1, max_size=2, unique=True),
+        names=st.lists(NAMES, min_size=1, max_size=3, unique=True),
     )
     async def propose_dweller(self, actor: Any, world: Thing, names: list[str]) -> Any:
         return foretold.multiple(

@@ -208,7 +208,7 @@ def character(name: str) -> Row:
 
 
 def dweller_proposals() -> Iterable[Row]:
-    """Three that lack one vote; and four of agent 1, who may have one more."""
+    """Three that lack one vote; and four each of agents 1 and 2, who may have one more."""
     for by, name, status in (
         (3, "Fay", "validating"),
         (1, "Jon", "validating"),
@@ -217,6 +217,7 @@ def dweller_proposals() -> Iterable[Row]:
         (1, "Max", "draft"),
         (6, "Ned", "validating"),
         (7, "Oda", "validating"),
+        *((2, name, "draft") for name in ("Pia", "Ray", "Sue", "Tom")),
     ):
         place = {"world_id": identity("worlds", 1), "agent_id": agent(by), "status": status}
         yield {**place, **character(name)}
@@ -229,14 +230,14 @@ def dweller_validations() -> Iterable[Row]:
         yield {"proposal_id": identity("dweller_proposals", proposal), **vote}
 
 
-INHABITED = {2: 1, 3: 2, 5: 3, 6: 1, 7: 1, 8: 1}
-"""Dwellers, and the agents who inhabit them. Agent 1 may have one more."""
+INHABITED = {2: 1, 3: 2, 5: 3, 6: 1, 7: 1, 8: 1, 12: 2, 13: 2, 14: 2}
+"""Dwellers, and the agents who inhabit them. Agents 1 and 2 may have one more each."""
 
 
 def dwellers() -> Iterable[Row]:
-    """Six are inhabited, five are free."""
-    names = ("Ann", "Ben", "Cyd", "Dov", "Eve", "Flo", "Gil", "Hob", "Ira", "Joy", "Kim")
-    for number, name in enumerate(names, 1):
+    """Nine are inhabited, five are free."""
+    names = "Ann Ben Cyd Dov Eve Flo Gil Hob Ira Joy Kim Lou Mia Noa"
+    for number, name in enumerate(names.split(), 1):
         inhabitant = INHABITED.get(number)
         episodes = [
             {"kind": "work", "text": "Mend the boat", "action": identity("dweller_actions", n)}

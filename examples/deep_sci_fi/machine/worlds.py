@@ -13,7 +13,7 @@ from examples.deep_sci_fi.machine.scenery import WORDS, chain
 from examples.deep_sci_fi.machine.things import Thing
 
 VERDICTS = st.sampled_from(["approve"] * 6 + ["strengthen", "reject"])
-NAMES = st.sampled_from(["Tide", "Ash", "Loam", "Fern", "Uphill"])
+NAMES = st.sampled_from(["Tide", "Ash", "Loam", "Fern", "Uphill", "Sand", "Rime", "Mist"])
 ITEM = foretold.from_model(community.NewItem, description=st.just(WORDS))
 
 
@@ -70,11 +70,11 @@ class Proposing(Platform):
 
     @foretold.rule(
         target=things.proposals,
-        names=st.lists(NAMES, min_size=1, max_size=2, unique=True),
+        names=st.lists(NAMES, min_size=1, max_size=3, unique=True),
         system=st.sampled_from(["vote", "vote", "review"]),
     )
     async def propose(self, actor: Any, names: list[str], system: str) -> Any:
-        """A world of one's own, or two."""
+        """A world of one's own, or several."""
         return foretold.multiple(
             *await self.at_once(self._propose(actor, name, system) for name in names)
         )
