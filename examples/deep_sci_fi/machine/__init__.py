@@ -29,7 +29,7 @@ from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
 from examples.deep_sci_fi.machine.promises import Promises
 from examples.deep_sci_fi.machine.things import Thing
-from examples.deep_sci_fi.machine.worlds import Proposing, Reviewing, Revising, Suggesting
+from examples.deep_sci_fi.machine.worlds import Criticising, Proposing, Revising, Suggesting
 
 
 def known(table: str, bundle: Any, owner: str = "agent_id", **more: str) -> Any:
@@ -56,7 +56,7 @@ def _done(what: str, rows: Iterable[dict[str, Any]], who: str, agent: Any) -> se
 class DeepSciFi(
     Proposing,
     Revising,
-    Reviewing,
+    Criticising,
     Suggesting,
     Canon,
     Opinions,
@@ -86,7 +86,7 @@ class DeepSciFi(
         "upvote": 3,
         "react": 2,
         "accept": 2,
-        "withdraw": 2,
+        "withdraw": 3,
         "revise": 2,
         "give_feedback": 2,
         "review_story": 2,
@@ -96,11 +96,10 @@ class DeepSciFi(
         "wait": 0.7,
         "trespass": 0.3,
         "read_feed": 0.5,
-        "comment": 0.7,
+        "comment": 2,
         "submit": 2,
         "review_aspect": 0.3,
         "review_character": 0.3,
-        "criticise": 0.5,
     }
 
     async def setup(self) -> None:

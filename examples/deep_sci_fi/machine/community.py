@@ -105,7 +105,9 @@ class Feedback(Platform):
         await self.look(actor, f"feedback/{given['id']}")
         return self.made("feedback", given, upvoters=[])
 
-    @foretold.rule(wish=things.fit(things.feedback, is_to_upvote), rush=things.RUSH)
+    @foretold.rule(
+        wish=st.one_of(things.fit(things.feedback, is_to_upvote), things.feedback), rush=things.RUSH
+    )
     async def upvote(self, actor: Any, wish: Thing, rush: bool) -> None:
         await self.rush(rush, actor, wish, is_to_upvote, self._upvote)
 
@@ -115,7 +117,7 @@ class Feedback(Platform):
         self.upvoted.add((wish, actor.agent.id))
         wish.more["upvoters"] = found["upvoters"]
 
-    @foretold.rule(wish=things.feedback, status=DECISIONS)
+    @foretold.rule(wish=things.fit(things.feedback, things.anything), status=DECISIONS)
     async def decide_feedback(self, actor: Any, wish: Thing, status: str) -> None:
         """By an administrator: forward only, and what is over says why."""
         over = status in ("resolved", "wont_fix")

@@ -60,11 +60,15 @@ class Dwelling(Platform):
             min_size=1,
             max_size=3,
             unique=True,
-        )
+        ),
+        rush=things.RUSH,
     )
-    async def claim(self, actor: Any, dwellers: list[Thing]) -> None:
+    async def claim(self, actor: Any, dwellers: list[Thing], rush: bool) -> None:
         """For 24 hours; what was free when it was asked for cannot be refused."""
-        await self.at_once(self._claim(actor, dweller) for dweller in dwellers)
+        if rush:
+            await self.rush(rush, actor, dwellers[0], things.anything, self._claim)
+        else:
+            await self.at_once(self._claim(actor, dweller) for dweller in dwellers)
 
     async def _claim(self, actor: Any, dweller: Thing) -> None:
         asked = self.now()
@@ -83,8 +87,12 @@ class Dwelling(Platform):
         foretold.sometimes(bool(dweller.owner), "a dweller changes hands")
         dweller.owner = actor.agent.id
 
-    @foretold.rule(dweller=things.mine(things.dwellers))
-    async def release(self, actor: Any, dweller: Thing) -> None:
+    @foretold.rule(dweller=things.mine(things.dwellers), rush=things.RUSH)
+    async def release(self, actor: Any, dweller: Thing, rush: bool) -> None:
+        """Perhaps somebody has waited for it."""
+        await self.rush(rush, actor, dweller, things.anything, self._release, self._claim)
+
+    async def _release(self, actor: Any, dweller: Thing) -> None:
         await self.post(actor, f"dwellers/{dweller}/release")
         dweller.owner = ""
 
@@ -142,7 +150,7 @@ class Dwelling(Platform):
         await self.post(actor, f"dwellers/{dweller}/memory/core", {"text": text})
         self.noted.add((dweller, text))
 
-    @foretold.rule(dweller=things.mine(things.dwellers), about=st.sampled_from(["Ben", "Cyd"]))
+    @foretold.rule(dweller=things.mine(things.dwellers), about=st.sampled_from(["Dov", "Cyd"]))
     async def remember_somebody(self, actor: Any, dweller: Thing, about: str) -> None:
         body = {"about": about, "note": f"We have met {self.number()} times"}
         await self.post(actor, f"dwellers/{dweller}/memory/relationship", body)

@@ -197,11 +197,17 @@ class Platform(foretold.Machine):
         return good
 
     async def rush(
-        self, several: bool, actor: Any, thing: Thing, suits: Suits, deed: Callable[..., Any]
+        self,
+        several: bool,
+        actor: Any,
+        thing: Thing,
+        suits: Suits,
+        deed: Callable[..., Any],
+        theirs: Callable[..., Any] | None = None,
     ) -> list[Any]:
-        """The actor does it; of `several`, somebody else who can does the same at the same moment,
-        to the same thing or one that is near."""
-        doers = [(actor, thing)]
+        """The actor does it. If `several`, somebody whom it suits does the same at the same moment,
+        or what `theirs` says, to the same thing or to one that is near."""
+        requests = [deed(actor, thing)]
         rivals = [
             (other, near)
             for other in self.cast
@@ -210,8 +216,8 @@ class Platform(foretold.Machine):
             if suits(near, other.agent)
         ]
         if rivals:
-            doers.append(foretold.choose(rivals, "who else"))
-        return await self.at_once(deed(who, what) for who, what in doers)
+            requests.append((theirs or deed)(*foretold.choose(rivals, "who else")))
+        return await self.at_once(requests)
 
     async def look(self, actor: Any, page: str) -> None:
         """Read one's own write, now and then."""

@@ -335,7 +335,7 @@ def feedback() -> Iterable[Row]:
         (1, []),
         (2, [agent(3)]),
         (3, []),
-        *((number, []) for number in 2 * ASLEEP),
+        *((number, []) for number in ASLEEP),
     ):
         yield {
             "agent_id": agent(by),

@@ -96,6 +96,11 @@ def around(thing: Thing) -> list[Thing]:
     return [thing] if content is None else content.more["items"]
 
 
+def anything(thing: Thing, agent: Any) -> bool:
+    """Whatever it is."""
+    return True
+
+
 def mine(values: Any, *statuses: str) -> Any:
     """What belongs to the agent who acts, and is in one of these states."""
     return fit(

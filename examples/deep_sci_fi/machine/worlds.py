@@ -97,12 +97,15 @@ class Proposing(Platform):
 
     @foretold.rule(
         target=things.worlds,
-        proposal=things.fit(things.proposals, is_to_vote_on),
+        proposal=st.one_of(
+            *[things.fit(things.proposals, is_to_vote_on)] * 6,
+            things.others(things.proposals, "draft"),
+        ),
         verdict=VERDICTS,
         rush=things.RUSH,
     )
     async def validate(self, actor: Any, proposal: Thing, verdict: str, rush: bool) -> Any:
-        """Vote on it; the deciding vote makes a world."""
+        """Vote on it, some too soon; the deciding vote makes a world."""
         vote = functools.partial(self._validate, verdict)
         made = await self.rush(rush, actor, proposal, is_to_vote_on, vote)
         return foretold.multiple(*(world for world in made if world))
@@ -177,11 +180,6 @@ class Reviewing(Platform):
     async def review_character(self, actor: Any, proposal: Thing, wish: Any) -> Any:
         return await self._review(actor, "dweller_proposal", proposal, "feedback", [wish])
 
-    @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
-    async def criticise(self, actor: Any, story: Thing, wish: Any) -> Any:
-        """A critical review of a story, which is a word more than other reviews."""
-        return await self._review(actor, "story", story, "feedback", [wish])
-
     @foretold.rule(item=things.mine(things.items, "open"), dispute=st.booleans())
     async def answer_wish(self, actor: Any, item: Thing, dispute: bool) -> None:
         body = {"text": WORDS, "dispute": dispute}
@@ -219,6 +217,16 @@ class Reviewing(Platform):
         foretold.always(fair, "who has not reviewed sees nothing of what others wrote")
 
 
+@part_of("Reviewing", "Stories")
+class Criticising(Reviewing):
+    """Stories can be reviewed critically as well."""
+
+    @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
+    async def criticise(self, actor: Any, story: Thing, wish: Any) -> Any:
+        """A critical review of a story, which is a word more than other reviews."""
+        return await self._review(actor, "story", story, "feedback", [wish])
+
+
 @area
 class Suggesting(Platform):
     """What others would change."""
@@ -242,6 +250,9 @@ class Suggesting(Platform):
     @foretold.rule(suggestion=things.fit(things.suggestions, may_accept))
     async def accept(self, actor: Any, suggestion: Thing) -> None:
         """By the owner; or by anybody, when the owner's time is over and three want it."""
+        await self._accept(actor, suggestion)
+
+    async def _accept(self, actor: Any, suggestion: Thing) -> None:
         target: Thing = suggestion.more["target"]
         mine = self.is_mine(actor, target)
         made = await self.post(actor, f"suggestions/{suggestion}/accept")
@@ -252,8 +263,12 @@ class Suggesting(Platform):
     async def reject_suggestion(self, actor: Any, suggestion: Thing) -> None:
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/reject"))["status"]
 
-    @foretold.rule(suggestion=things.mine(things.suggestions, "pending"))
-    async def withdraw(self, actor: Any, suggestion: Thing) -> None:
+    @foretold.rule(suggestion=things.mine(things.suggestions, "pending"), rush=things.RUSH)
+    async def withdraw(self, actor: Any, suggestion: Thing, rush: bool) -> None:
+        """Perhaps when somebody is about to accept it."""
+        await self.rush(rush, actor, suggestion, may_accept, self._withdraw, self._accept)
+
+    async def _withdraw(self, actor: Any, suggestion: Thing) -> None:
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/withdraw"))["status"]
 
     @foretold.rule(suggestion=things.others(things.suggestions, "pending"))
