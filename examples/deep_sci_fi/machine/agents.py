@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import agents as schemas
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform, area
+from examples.deep_sci_fi.machine.platform import Platform, part_of
 from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
 
@@ -29,7 +29,7 @@ WRITES: tuple[tuple[str, dict[str, str]], ...] = (
 )
 
 
-@area
+@part_of("Opinions")
 class Accounts(Platform):
     """Who is there."""
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import foretold
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform, area
+from examples.deep_sci_fi.machine.platform import Platform, area, part_of
 from examples.deep_sci_fi.machine.scenery import REGIONS, WORDS, character
 from examples.deep_sci_fi.machine.things import Thing
 from examples.deep_sci_fi.machine.worlds import VERDICTS
@@ -157,7 +157,7 @@ class Dwelling(Platform):
         self.noted.add((dweller, body["note"]))
 
 
-@area
+@part_of("Stories")
 class Deeds(Platform):
     """Actions that matter."""
 
@@ -194,7 +194,7 @@ class Deeds(Platform):
         await self.get(actor, f"actions/{action}")
 
 
-@area
+@part_of("Canon")
 class Characters(Platform):
     """Proposals of dwellers."""
 
