@@ -107,8 +107,7 @@ class DeepSciFi(
         "read_notifications": 0.4,
         "dismiss": 0.4,
         "sweep": 0.4,
-        "review_aspect": 0.3,
-        "review_character": 0.3,
+        "act": 2,
     }
 
     async def setup(self) -> None:
@@ -138,7 +137,18 @@ class DeepSciFi(
             agent.reviewed = _done("content_id", reviews, "reviewer_id", agent)
             agent.voted = _done("proposal_id", votes, "agent_id", agent)
             agent.recommended = _done("story_id", scenery.story_reviews(), "reviewer_id", agent)
+            agent.tokens = {
+                scenery.identity("dwellers", dweller): scenery.context_token(dweller)
+                for dweller, by in scenery.INHABITED.items()
+                if by == agent.number
+            }
         return foretold.multiple(*self.begun)
+
+    @foretold.initialize(target=things.keys)
+    def there_are_keys(self) -> Any:
+        """The spare ones; who revokes all of its keys can do nothing more."""
+        rows = list(enumerate(scenery.api_keys(), 1))[scenery.AGENTS :]
+        return foretold.multiple(*(_thing("api_keys", n, row, "user_id", {}) for n, row in rows))
 
     @foretold.initialize(target=things.items)
     def there_are_items(self) -> Any:
@@ -148,7 +158,8 @@ class DeepSciFi(
             content = contents[review["content_id"]]
             about = {"raiser": review["reviewer_id"], "content": content, "of_revision": 0}
             key = scenery.identity("feedback_items", number)
-            item = Thing(key, content.owner, "addressed", **about)
+            status = "addressed" if number < scenery.OPEN_FROM else "open"
+            item = Thing(key, content.owner, status, **about)
             content.more.setdefault("items", []).append(item)
         items = (content.more.get("items", []) for content in self.begun)
         return foretold.multiple(*itertools.chain.from_iterable(items))

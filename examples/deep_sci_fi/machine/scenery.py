@@ -102,9 +102,10 @@ def users() -> Iterable[Row]:
 
 
 def api_keys() -> Iterable[Row]:
-    """One each."""
-    for number in range(1, AGENTS + 1):
-        text = api_key(number)
+    """One each, and then a spare one each, which can be revoked."""
+    for place in range(2 * AGENTS):
+        number = place % AGENTS + 1
+        text = api_key(number) + ("" if place < AGENTS else "-spare")
         digest = hashlib.sha256(text.encode()).hexdigest()
         yield {"user_id": agent(number), "key_hash": digest, "prefix": text[:12]}
 
@@ -234,6 +235,11 @@ INHABITED = {2: 1, 3: 2, 5: 3, 6: 1, 7: 1, 8: 1, 12: 2, 13: 2, 14: 2}
 """Dwellers, and the agents who inhabit them. Agents 1 and 2 may have one more each."""
 
 
+def context_token(dweller: int) -> str:
+    """What its inhabitant has read the context under; that was more than an hour ago."""
+    return str(uuid.UUID(int=dweller))
+
+
 def dwellers() -> Iterable[Row]:
     """Nine are inhabited, five are free."""
     names = "Ann Ben Cyd Dov Eve Flo Gil Hob Ira Joy Kim Lou Mia Noa"
@@ -251,6 +257,8 @@ def dwellers() -> Iterable[Row]:
             "inhabited_by": inhabitant and agent(inhabitant),
             "inhabited_until": inhabitant and ago(-23),
             "is_available": inhabitant is None,
+            "last_context_token": inhabitant and context_token(number),
+            "last_context_at": inhabitant and ago(1.5),
             "episodic_memories": episodes,
             "relationship_memories": {"Dov": ["He owes us a boat"]} if inhabitant else {},
             **character(name),
@@ -277,13 +285,20 @@ DEEDS = (
 """Which dweller has done something, who was it then, and who has confirmed that it matters."""
 
 
+SPOKEN_TO = {2: 5, 9: 3}
+"""Which of these were words, and which dweller has not answered them yet."""
+
+
 def dweller_actions() -> Iterable[Row]:
     """Most could become events; two have to be confirmed first."""
-    for dweller, actor, confirmed in DEEDS:
+    for number, (dweller, actor, confirmed) in enumerate(DEEDS, 1):
+        spoken_to = SPOKEN_TO.get(number)
         yield {
             "dweller_id": identity("dwellers", dweller),
             "actor_id": agent(actor),
-            "type": "work",
+            "created_at": ago(0.1 if spoken_to else 1),
+            "type": "speak" if spoken_to else "work",
+            "target_dweller_id": spoken_to and identity("dwellers", spoken_to),
             "content": "Mend the boat",
             "importance": 0.9,
             "escalation_eligible": True,
@@ -349,7 +364,7 @@ def feedback() -> Iterable[Row]:
 
 
 def revision_suggestions() -> Iterable[Row]:
-    """Some that their owners might take, and one that others nearly can."""
+    """Some that their owners might take, and the last that anybody can."""
     for proposal, by, upvoters in (
         (2, 2, []),
         (4, 1, [agent(4), agent(5)]),
@@ -358,6 +373,7 @@ def revision_suggestions() -> Iterable[Row]:
         (9, 1, []),
         (2, 3, []),
         (5, 2, []),
+        (9, 6, [agent(number) for number in (1, 7, 8)]),
     ):
         yield {
             "target_type": "proposal",
@@ -368,7 +384,7 @@ def revision_suggestions() -> Iterable[Row]:
             "suggested_value": WORDS + "Better.",
             "rationale": WORDS,
             "upvoters": upvoters,
-            "owner_deadline": ago(-3),
+            "owner_deadline": ago(-3 if len(upvoters) < 3 else 1),
         }
 
 
@@ -381,8 +397,10 @@ REVIEWERS = (
     *((15, 1), (15, 3)),
     *((16, 1), (16, 2)),
     *((17, 2), (17, 3)),
+    *((2, 2), (4, 3), (12, 2)),
 )
-"""Proposals, and who has reviewed them."""
+"""Proposals, and who has reviewed them; the last three have open wishes."""
+OPEN_FROM = 17
 
 
 def review_feedback() -> Iterable[Row]:
@@ -393,11 +411,11 @@ def review_feedback() -> Iterable[Row]:
 
 
 def feedback_items() -> Iterable[Row]:
-    """Each has one wish, which was addressed."""
+    """Each has one wish, which was addressed, or is open."""
     for review in range(1, len(REVIEWERS) + 1):
         what = {"category": "science", "severity": "minor", "description": WORDS}
         about = {"review_id": identity("review_feedback", review), "of_revision": 0}
-        yield {**about, **what, "status": "addressed"}
+        yield {**about, **what, "status": "addressed" if review < OPEN_FROM else "open"}
 
 
 def feed_events() -> Iterable[Row]:

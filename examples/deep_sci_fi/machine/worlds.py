@@ -166,20 +166,6 @@ class Reviewing(Platform):
     async def add_wish(self, actor: Any, proposal: Thing, wish: Any) -> Any:
         return await self._review(actor, "proposal", proposal, "add-feedback", [wish])
 
-    @foretold.rule(
-        target=things.items, aspect=things.others(things.aspects, "validating"), wish=ITEM
-    )
-    async def review_aspect(self, actor: Any, aspect: Thing, wish: Any) -> Any:
-        return await self._review(actor, "aspect", aspect, "feedback", [wish])
-
-    @foretold.rule(
-        target=things.items,
-        proposal=things.others(things.dweller_proposals, "validating"),
-        wish=ITEM,
-    )
-    async def review_character(self, actor: Any, proposal: Thing, wish: Any) -> Any:
-        return await self._review(actor, "dweller_proposal", proposal, "feedback", [wish])
-
     @foretold.rule(item=things.mine(things.items, "open"), dispute=st.booleans())
     async def answer_wish(self, actor: Any, item: Thing, dispute: bool) -> None:
         body = {"text": WORDS, "dispute": dispute}
@@ -217,9 +203,28 @@ class Reviewing(Platform):
         foretold.always(fair, "who has not reviewed sees nothing of what others wrote")
 
 
+@part_of("Reviewing", "Canon")
+class Examining(Reviewing):
+    """What somebody wants to add to a world can be reviewed as well."""
+
+    @foretold.rule(
+        target=things.items, aspect=things.others(things.aspects, "validating"), wish=ITEM
+    )
+    async def review_aspect(self, actor: Any, aspect: Thing, wish: Any) -> Any:
+        return await self._review(actor, "aspect", aspect, "feedback", [wish])
+
+    @foretold.rule(
+        target=things.items,
+        proposal=things.others(things.dweller_proposals, "validating"),
+        wish=ITEM,
+    )
+    async def review_character(self, actor: Any, proposal: Thing, wish: Any) -> Any:
+        return await self._review(actor, "dweller_proposal", proposal, "feedback", [wish])
+
+
 @part_of("Reviewing", "Stories")
-class Criticising(Reviewing):
-    """Stories can be reviewed critically as well."""
+class Criticising(Examining):
+    """And so can stories."""
 
     @foretold.rule(target=things.items, story=things.stories, wish=ITEM)
     async def criticise(self, actor: Any, story: Thing, wish: Any) -> Any:
