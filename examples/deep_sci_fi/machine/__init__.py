@@ -90,6 +90,7 @@ class DeepSciFi(
         "revise": 2,
         "give_feedback": 2,
         "review_story": 2,
+        "answer_review": 2,
         "remember_somebody": 2,
         "release": 2,
         "decide_feedback": 2,
@@ -143,6 +144,21 @@ class DeepSciFi(
                 if by == agent.number
             }
         return foretold.multiple(*self.begun)
+
+    @foretold.initialize(target=things.story_reviews)
+    def there_are_story_reviews(self) -> Any:
+        """Those that wait for an answer."""
+        stories = [
+            _thing("stories", n, row, "author_id", {}) for n, row in enumerate(scenery.stories(), 1)
+        ]
+        about = {str(story): story for story in stories}
+        return foretold.multiple(
+            *(
+                Thing(scenery.identity("story_reviews", n), "", story=about[row["story_id"]])
+                for n, row in enumerate(scenery.story_reviews(), 1)
+                if not row["author_responded"]
+            )
+        )
 
     @foretold.initialize(target=things.keys)
     def there_are_keys(self) -> Any:

@@ -317,7 +317,8 @@ def world_events() -> Iterable[Row]:
 
 
 def stories() -> Iterable[Row]:
-    """Three that are revised and lack one recommendation, and a new one."""
+    """Two that are revised and lack one recommendation, a new one, and one whose author has not
+    answered yet."""
     for by, revisions in ((1, 1), (2, 0), (2, 1), (3, 1)):
         yield {
             "world_id": identity("worlds", 1),
@@ -331,15 +332,15 @@ def stories() -> Iterable[Row]:
 
 
 def story_reviews() -> Iterable[Row]:
-    """Their first recommendations, which are answered."""
-    for story, by in ((1, 2), (3, 6), (4, 6)):
+    """Their first recommendations, which are answered, but for the last."""
+    for story, by, answer in ((1, 2, WORDS), (3, 6, WORDS), (4, 6, WORDS), (4, 7, None)):
         yield {
             "story_id": identity("stories", story),
             "reviewer_id": agent(by),
             "recommend_acclaim": True,
             "improvements": ["shorter"],
-            "author_responded": True,
-            "author_response": WORDS,
+            "author_responded": answer is not None,
+            "author_response": answer,
             **dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS),
         }
 
