@@ -197,7 +197,8 @@ class Course:
         world.shared[COURSE] = self
         world.opening = lambda: program_text(self)
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
-        if any(rule.arguments or rule.targets for rule in self._all_rules()):
+        by_rules = any(rule.arguments or rule.targets for rule in self._all_rules())
+        if by_rules or self.machine.foretold_keeps_values:
             from foretold.spec.hypothesis_adapter import clean_up
             from foretold.spec.machine.bundles import SHELVES, Shelves
 

@@ -104,6 +104,9 @@ class Machine:
     async def teardown(self) -> None:
         """Once in each run, after all else, with no faults."""
 
+    foretold_keeps_values: ClassVar[bool] = False
+    """Whether values are kept for later calls although no rule says so by a bundle."""
+
     def foretold_eagerness(self, name: str) -> float:
         """How much more often than usual the rule of that name is applied just now."""
         return 1.0

@@ -52,6 +52,7 @@ class ApiMachine(Machine):
     app: ClassVar[Any] = None
     strict: ClassVar[bool] = False
     given_credentials: ClassVar[Credentials | None] = None
+    foretold_keeps_values = True  # ids in answers, whether or not any operation takes one
 
     web: Any
     nobody: Any
