@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.responses import RedirectResponse
 
 import foretold
 
@@ -39,3 +40,20 @@ def test_an_answer_to_head_has_no_body_to_check() -> None:
         return {"ok": True}
 
     assert held(app)["look"].succeeded > 10
+
+
+def test_a_redirect_that_is_documented_is_a_success() -> None:
+    """One that is not is a refusal: to the page where one logs in, for instance."""
+    app = FastAPI()
+
+    @app.get("/old", status_code=303, response_class=RedirectResponse)
+    async def old() -> str:
+        return "/new"
+
+    @app.get("/door")
+    async def door(let_in: bool) -> Any:
+        return {} if let_in else RedirectResponse("/login")
+
+    counts = held(app)
+    assert (counts["old"].refused, counts["old"].succeeded > 10) == (0, True)
+    assert counts["door"].refused > 10

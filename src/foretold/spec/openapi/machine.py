@@ -136,8 +136,9 @@ class ApiMachine(Machine):
         response = await request.send(actor.web)
         properties.judge(self.document, request, response, strict=self.strict)
         sent.answer = properties.body_of(response)
-        self.eagerness.note(name, succeeded=response.is_success)
-        if not response.is_success:
+        succeeded = properties.succeeded(operation, response)
+        self.eagerness.note(name, succeeded=succeeded)
+        if not succeeded:
             sent.status = 0
             raise Refused(f"{response.status_code} {_reason(response, sent.answer)}".strip())
         sent.status = response.status_code

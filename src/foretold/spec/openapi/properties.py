@@ -71,6 +71,13 @@ def body_of(response: Any) -> Any:
 # ---------------------------------------------------------------- each answer
 
 
+def succeeded(operation: Operation, response: Any) -> bool:
+    """Whether it did what it is there for: 2xx, or a redirect that the schema announces."""
+    if response.status_code // 100 == 3:
+        return operation.documented(response.status_code) not in (None, "default")
+    return bool(response.is_success)
+
+
 def judge(document: Document, request: Request, response: Any, *, strict: bool) -> None:
     """Raise if an answer is not what the schema promises."""
     operation, status = request.operation, response.status_code
@@ -125,7 +132,7 @@ async def _repeat(machine: ApiMachine, sent: Sent) -> None:
     request, client = sent.request, sent.actor.web
     again = await request.send(client)
     judge(machine.document, request, again, strict=machine.strict)
-    if not again.is_success:
+    if not succeeded(request.operation, again):
         return  # it is refused, as it may be
     if sent.status is not None and request.key is not None:
         _compare_answers(request, sent, body_of(again))
@@ -143,7 +150,7 @@ async def _repeat_by_another(machine: ApiMachine, sent: Sent) -> None:
         other: Any = others[len(machine.sent) % len(others)]
         answer = await sent.request.send(other.web)
         judge(machine.document, sent.request, answer, strict=machine.strict)
-        if answer.is_success:
+        if succeeded(sent.request.operation, answer):
             _check_owners(sent, Sent(sent.request, other, answer.status_code, body_of(answer)))
 
 
@@ -155,7 +162,8 @@ async def _send_twice_at_once(machine: ApiMachine, sent: Sent) -> None:
     answers = await asyncio.gather(fresh.send(sent.actor.web), fresh.send(sent.actor.web))
     for answer in answers:
         judge(machine.document, fresh, answer, strict=machine.strict)
-    made = {repr(made_by(body_of(answer))): None for answer in answers if answer.is_success}
+    done = [answer for answer in answers if succeeded(fresh.operation, answer)]
+    made = {repr(made_by(body_of(answer))): None for answer in done}
     if len(made) > 1:
         raise violated(
             fresh.operation,
@@ -201,7 +209,7 @@ async def probe(machine: ApiMachine) -> int:
         request = sent.request
         before = await snapshot(machine, sent) if request.operation.changes else {}
         response = await request.send(machine.nobody)
-        if response.status_code < 400:
+        if succeeded(request.operation, response):
             raise violated(
                 request.operation,
                 f"{request} without credentials was answered with {response.status_code}, and its "
