@@ -188,6 +188,53 @@ class Odd(BaseModel):
     thing: json.JSONEncoder
 
 
+class Endless(BaseModel):
+    """There is no value of it."""
+
+    other: Endless
+
+
+class Vast(BaseModel):
+    """More than Hypothesis can make."""
+
+    letters: str = Field(min_length=100_000)
+
+
+class Unread(BaseModel):
+    """A pattern that Python's `re` has no words for."""
+
+    name: Annotated[str, Field(pattern=r"^\p{Script=Latin}+$")]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (Endless, "Endless contains itself without end"),
+        (Vast, "no value for the field 'letters'.*min_size is larger"),
+        (Unread, "no value for the field 'name'.*Script=Latin.*from_model.Unread, name=st"),
+    ],
+)
+def test_a_model_without_values_is_refused_by_name(model: type, said: str) -> None:
+    """Before anything is drawn, with the field and what to write instead."""
+    with pytest.raises(UsageError, match=said):
+        foretold.from_model(model)
+
+
+class Foreign(BaseModel):
+    """Patterns as Rust writes them, and Python does not."""
+
+    name: str = Field(pattern=r"^\p{Lu}[\p{Ll}\p{Nd}_-]{1,5}$")
+    rest: str = Field(pattern=r"^(?<first>\PL)\x{e4}\z", min_length=2)
+
+
+def test_patterns_of_other_languages_are_translated() -> None:
+    """The model itself, which has a reader of its own for patterns, takes what is drawn."""
+    strategy = foretold.from_model(Foreign)
+    drawn = [draw(strategy, Tape.seeded(n).stream("x")) for n in range(30)]
+    assert all(each.rest[1] == "ä" and not each.rest[0].isalpha() for each in drawn)
+    assert len({each.name for each in drawn}) > 20
+
+
 def test_mistakes_are_named() -> None:
     """What is no model, a field that is not there, no strategy, a type that nobody can make."""
     with pytest.raises(UsageError, match="takes a Pydantic model"):

@@ -12,7 +12,6 @@ import enum
 import ipaddress
 import json
 import pathlib
-import re
 import types
 import typing
 import uuid
@@ -23,13 +22,12 @@ from typing import Any, Literal, Union
 
 from hypothesis import strategies as st
 
-from foretold.errors import UsageError
 from foretold.spec.hypothesis_filters import Persistent
-from foretold.spec.limits import Limits
+from foretold.spec.limits import Impossible, Limits
+from foretold.spec.patterns import TEXT, matching
 
 Strategy = st.SearchStrategy[Any]
 
-TEXT = st.characters(codec="utf-8", exclude_characters="\0")
 PAST, FUTURE = datetime.datetime(1999, 12, 31), datetime.datetime(2100, 1, 1)
 DECIMAL_PLACES, WHOLE_DIGITS = 2, 9
 """Of a Decimal of which nothing is said."""
@@ -226,7 +224,7 @@ def decimals(limits: Limits) -> Strategy:
 def _check(least: int | None, most: int | None, limits: Limits) -> None:
     if least is not None and most is not None and least > most:
         said = {name: v for name, v in vars(limits).items() if v not in (None, (), False)}
-        raise UsageError(f"no number can keep all of these limits: {said}")
+        raise Impossible(f"no number can keep all of these limits: {said}")
 
 
 # ---------------------------------------------------------------- texts
@@ -238,37 +236,6 @@ def texts(limits: Limits) -> Strategy:
     if limits.pattern is None:
         return st.text(TEXT, min_size=low, max_size=high)
     return matching(getattr(limits.pattern, "pattern", limits.pattern), low, high)
-
-
-def matching(pattern: str, low: int = 0, high: int | None = None) -> Strategy:
-    """Texts that match a pattern somewhere, as JSON Schema and Pydantic mean it."""
-    repeated = _REPEATED.fullmatch(pattern)
-    if repeated is not None:
-        return _repeating(*repeated.groups(), low=low, high=high)
-    whole = pattern.startswith("^") and pattern.endswith("$") and not pattern.endswith(r"\$")
-    found = st.from_regex(pattern, fullmatch=whole, alphabet=TEXT)
-    if not low and high is None:
-        return found
-    return Persistent(found, lambda text: low <= len(text) and (high is None or len(text) <= high))
-
-
-_REPEATED = re.compile(r"\^(\[(?:\\.|[^\]\\])+\]|\\[wds]|\.)(?:([*+])|\{(\d+),(\d*)\})\$")
-"""One kind of character, so many times: by far the most patterns that come with a length."""
-_ALL_BUT = re.compile(r"\[\^((?:\\x00|\\0|\\n|\\r|\\t|[^\\\]-])+)\]")
-
-
-def _repeating(
-    one: str, sign: str | None, least: str | None, most: str | None, *, low: int, high: int | None
-) -> Strategy:
-    low = max(low, int(least or 0), 1 if sign == "+" else 0)
-    bounds = [bound for bound in (high, int(most) if most else None) if bound is not None]
-    letters = _ALL_BUT.fullmatch(one)
-    if letters is not None:
-        without = re.sub(r"\\x00|\\0", "\0", letters[1]).encode().decode("unicode_escape")
-        alphabet: Strategy = st.characters(codec="utf-8", exclude_characters=f"\0{without}")
-    else:
-        alphabet = st.from_regex(one, fullmatch=True, alphabet=TEXT)
-    return st.text(alphabet, min_size=low, max_size=min(bounds, default=None))
 
 
 _NAME = "[a-z][a-z0-9]{0,7}"

@@ -13,6 +13,14 @@ from decimal import Decimal
 from typing import Any
 
 
+class Impossible(Exception):
+    """No value can be given: limits that contradict each other, a pattern that nobody can read. It
+    is caught where it is known what the value is for."""
+
+    field: str | None = None
+    """Of which field, if it is one."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Bounds that a value has to keep. None: nothing was said."""

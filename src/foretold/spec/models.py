@@ -16,13 +16,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
 
 from foretold.arguments import nearest
 from foretold.errors import UsageError
 from foretold.spec.annotations import Annotations, TooDeep, Unknown
 from foretold.spec.hypothesis_adapter import StepDiscarded, draw
 from foretold.spec.hypothesis_filters import TRIES, Persistent
-from foretold.spec.limits import Limits
+from foretold.spec.limits import Impossible, Limits
 from foretold.tape import Tape
 
 Strategy = st.SearchStrategy[Any]
@@ -61,7 +62,14 @@ def from_model(model: type, /, **overrides: Strategy) -> Strategy:
             "  right: foretold.from_model(Order), with class Order(pydantic.BaseModel)"
         )
     _check_overrides(model, fields, overrides)
-    found = _strategy_of(model, fields, overrides, {})
+    try:
+        found = _strategy_of(model, fields, overrides, {})
+    except TooDeep as inside:
+        raise UsageError(
+            f"from_model({model.__name__}): {inside} contains itself without end: each value needs "
+            "another one. Let a field on the way have a default, or be None; or give a strategy: "
+            f"from_model({model.__name__}, {fields[0].name}=st.…)"
+        ) from None
     _check_hopeless(model, found)
     return found
 
@@ -143,6 +151,13 @@ def _strategy_of(
             made = overrides.get(field.name)
             if made is None:
                 made = annotations.strategy(field.kind, field.limits)
+            made.validate()
+        except (Impossible, InvalidArgument) as error:
+            said = str(error).partition(".  ")[0]
+            raise UsageError(
+                f"from_model({model.__name__}): no value for the field {field.name!r}: {said}. "
+                f"Give a strategy: from_model({model.__name__}, {field.name}=st.…)"
+            ) from None
         except Unknown as unknown:
             if isinstance(unknown, TooDeep) and not field.required:
                 continue
