@@ -1,13 +1,22 @@
-"""`foretold.openapi` with APIs that are odd, but in order: nothing of theirs may be called wrong."""
+"""`foretold.openapi` with odd APIs. Nothing is called wrong that is in order, and what is wrong in a
+document is told in words, with the operation and what to write instead."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
 
 import foretold
+from foretold.errors import UsageError
+from foretold.spec.hypothesis_adapter import draw
+from foretold.spec.openapi.conformity import mismatch
+from foretold.spec.openapi.document import Document
+from foretold.spec.openapi.values import Values
+from foretold.tape import Tape
 
 
 def held(app: Any, **settings: Any) -> dict[str, Any]:
@@ -57,3 +66,87 @@ def test_a_redirect_that_is_documented_is_a_success() -> None:
     counts = held(app)
     assert (counts["old"].refused, counts["old"].succeeded > 10) == (0, True)
     assert counts["door"].refused > 10
+
+
+# ---------------------------------------------------------------- documents that are wrong
+
+
+def of(paths: Any, **schemas: Any) -> dict[str, Any]:
+    """A document."""
+    return {"openapi": "3.1.0", "paths": paths, "components": {"schemas": schemas}}
+
+
+def taking(schema: Any, **schemas: Any) -> dict[str, Any]:
+    """A document with one operation, which takes such a body."""
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return of({"/a": {"post": {"requestBody": body, "responses": {}}}}, **schemas)
+
+
+def having(**properties: Any) -> dict[str, Any]:
+    """The schema of an object that has all of these."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def ref(name: str) -> dict[str, str]:
+    """The schema of that name."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (Path("/nowhere/openapi.json"), "cannot be read.*No such file"),
+        (of({"/a": []}), r"at the path /a has to be an object; it is \[\]"),
+        (of({"/a": {"get": None}}), "GET /a has to be an object; it is None"),
+        (of({"/a": {"get": {"parameters": [{"in": "query"}]}}}), "GET /a is not written .*'name'"),
+        (taking(having(x={"enum": []})), r'POST /a, x: its `enum` is empty.*\n.*"post_a.x": st'),
+        (taking({"anyOf": []}), "POST /a, its body: its `anyOf` is empty"),
+        (taking(False), "allows no value"),
+        (taking(having(x=[])), r"POST /a, x: \[\] is no schema"),
+        (taking({"type": "array", "minItems": 10_000}), "POST /a, its body: .*min_size is larger"),
+        (taking(having(y={"type": "string", "minLength": 100_000})), "POST /a, y: .*is larger"),
+        (taking(having(y={"type": "string", "pattern": "("})), "POST /a, y: the pattern '\\('"),
+        (taking({"type": "integer", "minimum": 5, "maximum": 3}), "its body: no number can keep"),
+        (taking({"type": "string", "minLength": "3"}), "POST /a"),
+        (taking(ref("A"), A=having(x=ref("A"))), "POST /a, x: .*/A contains itself without end"),
+        (taking(ref("A"), A={"allOf": [ref("A")]}), "is not written as OpenAPI wants it"),
+    ],
+)
+def test_a_document_that_is_wrong_is_refused_in_words(wrong: Any, said: str) -> None:
+    """As a `UsageError` that says where, and not as whatever our reading stumbles over."""
+    with pytest.raises(UsageError, match=said):
+        foretold.openapi(wrong, app=FastAPI())
+
+
+def test_a_machine_without_operations_is_refused() -> None:
+    """All were left out: there is nothing that anybody could do."""
+    with pytest.raises(UsageError, match="no operation.*all of them were left out"):
+        foretold.openapi(of({"/a": {"get": {}}}), skip=["GET /a"])
+
+
+def test_credentials_are_headers_or_what_httpx_takes() -> None:
+    """A bare token is neither; a dict is by actor, and headers for all are said by a function."""
+    schema = of({"/a": {"get": {}}})
+    with pytest.raises(UsageError, match="function of the actor.*got 'token'"):
+        foretold.openapi(schema, credentials="token")
+    for given, said in (
+        (lambda actor: "token", "credentials of actor1: 'token' are none"),
+        ({"Authorization": "x"}, "actor1, actor2, actor3, it names nobody"),
+    ):
+        machine = foretold.openapi(schema, app=FastAPI(), credentials=given)
+        with pytest.raises(UsageError, match=said):
+            foretold.run(machine)
+
+
+def test_schemas_that_are_deep_but_not_endless() -> None:
+    """Six kinds of things, each of which needs the next; and one that contains itself by `allOf`,
+    as OpenAPI 3.0 wrote references with a description."""
+    chain = {f"L{n}": having(next=ref(f"L{n + 1}")) for n in range(6)}
+    chain["L6"] = {"type": "integer"}
+    tree = {"type": "object", "properties": {"kid": {"allOf": [ref("T")]}}}
+    known = Document(of({"/a": {}}, **chain, T=tree))
+    for schema in (ref("L0"), ref("T")):
+        strategy = Values(known).strategy(schema)
+        values = [draw(strategy, Tape.seeded(n).stream("x")) for n in range(20)]
+        assert [wrong for each in values if (wrong := mismatch(known, schema, each))] == []
+        assert any("next" in str(each) or "kid" in str(each) for each in values)

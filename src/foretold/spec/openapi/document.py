@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -127,17 +128,20 @@ class Document:
         """All operations, in the order of the document, each with a name of its own."""
         raw = [
             (path, method, shared)
-            for path, item in self.raw["paths"].items()
-            for shared in [self.follow(item)]
+            for path, item in _mapping(self.raw["paths"], "`paths`").items()
+            for shared in [_mapping(self.follow(item), f"what is at the path {path}")]
             for method in METHODS
             if method in shared
         ]
+        for path, method, shared in raw:
+            _mapping(shared[method], f"{method.upper()} {path}")
         shorts = [_short_name(shared[method], method, path) for path, method, shared in raw]
         found: list[Operation] = []
         for short, (path, method, shared) in zip(shorts, raw, strict=True):
             about = _last_fixed(path) if shorts.count(short) > 1 else ""
             taken = {each.name for each in found} | RESERVED
-            found.append(self._operation(path, method, shared, _free(short, about, taken)))
+            with reading(f"{method.upper()} {path}"):
+                found.append(self._operation(path, method, shared, _free(short, about, taken)))
         return found
 
     def _operation(self, path: str, method: str, shared: Mapping[str, Any], name: str) -> Operation:
@@ -200,6 +204,27 @@ class Document:
                     yield Link(to, name.rpartition(".")[2], pointer)
 
 
+def _mapping(found: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise UsageError(f"foretold.openapi: {what} has to be an object; it is {found!r}")
+    return found
+
+
+@contextlib.contextmanager
+def reading(operation: object) -> Iterator[None]:
+    """A document comes from elsewhere: whatever is wrong in it is told with the operation."""
+    try:
+        yield
+    except UsageError as error:
+        said = str(error).removeprefix("foretold.openapi: ")
+        raise UsageError(f"foretold.openapi: {operation}: {said}") from None
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"foretold.openapi: {operation} is not written as OpenAPI wants it "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
 def _with_examples(schema: Any, holder: Mapping[str, Any]) -> Any:
     """Examples may stand beside a schema instead of in it."""
     given = [holder["example"]] if "example" in holder else []
@@ -249,9 +274,11 @@ def read_document(given: Any) -> Document | None:
     if isinstance(given, Mapping):
         return Document(given)
     if isinstance(given, Path) or (isinstance(given, str) and given.lstrip().startswith("{")):
-        text = given.read_text("utf-8") if isinstance(given, Path) else given
         try:
+            text = given.read_text("utf-8") if isinstance(given, Path) else given
             return Document(json.loads(text))
+        except OSError as error:
+            raise UsageError(f"foretold.openapi: {given} cannot be read: {error}") from None
         except ValueError as error:
             raise UsageError(f"foretold.openapi: this is no JSON document: {error}") from None
     fastapi = getattr(given, "openapi", None)

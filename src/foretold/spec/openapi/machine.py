@@ -14,19 +14,20 @@ from hypothesis import strategies as st
 from foretold.arguments import nearest
 from foretold.errors import Refused, UsageError
 from foretold.spec.hypothesis_filters import Persistent
+from foretold.spec.limits import Impossible
 from foretold.spec.machine.bundles import SHELVES, Shelves
 from foretold.spec.machine.course import COURSE, RUNNING, Call
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi import properties
-from foretold.spec.openapi.document import Document, Operation, read_document
+from foretold.spec.openapi.document import Document, Operation, read_document, reading
 from foretold.spec.openapi.eagerness import Eagerness
 from foretold.spec.openapi.flows import MANNERS, OWN, Flow, Sort, SortedFlow, owned
 from foretold.spec.openapi.properties import Sent
 from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, Request, request_for, words_of
 from foretold.spec.openapi.resources import ANYTHING, Key, Resources, words
-from foretold.spec.openapi.values import TooDeep, Values
+from foretold.spec.openapi.values import Values
 from foretold.spec.workload import choose
 
 Names = dict[str, str]
@@ -89,6 +90,13 @@ class ApiMachine(Machine):
         """Headers of this actor (a dict), or what httpx takes as `auth`; None: it has none."""
         given: Any = type(self).given_credentials
         if isinstance(given, Mapping):
+            known = {name for each in self.cast for name in (each.name, each.role)}
+            if given and not known & set(given):
+                raise UsageError(
+                    f"credentials= of {', '.join(map(repr, given))}: of those who act, "
+                    f"{', '.join(sorted(filter(None, known)))}, it names nobody. The same for all: "
+                    f"credentials=lambda actor: {{…}}"
+                )
             return given.get(actor.name, given.get(actor.role))
         if given is None:
             return None
@@ -114,10 +122,7 @@ class ApiMachine(Machine):
         for actor in self.cast:
             actor.web = self.web.client(actor)
             given = await self.credentials(actor)
-            if isinstance(given, Mapping):
-                actor.web.headers.update(given)
-            elif given is not None:
-                actor.web.auth = given
+            _let_in(actor, given)
             await self.login(actor)
 
     async def teardown(self) -> None:
@@ -188,6 +193,19 @@ class ApiMachine(Machine):
         return self.eagerness.of(name, self.has)
 
 
+def _let_in(actor: Any, given: Any) -> None:
+    """Give a client its credentials."""
+    if isinstance(given, Mapping) and all(isinstance(text, str | bytes) for text in given.values()):
+        actor.web.headers.update(given)
+    elif callable(given) or (isinstance(given, tuple) and len(given) == 2):
+        actor.web.auth = given
+    elif given is not None:
+        raise UsageError(
+            f"credentials of {actor.name}: {given!r} are none. Give headers, "
+            '{"Authorization": "Bearer …"}; or what httpx takes as auth, such as ("user", "word")'
+        )
+
+
 def _call_of(world: Any, actor: Any) -> Call | None:
     """The call that an actor is in the middle of."""
     calls = world.shared[COURSE].calls
@@ -222,6 +240,11 @@ def openapi(
     """See `foretold.openapi`."""
     import httpx
 
+    if not (credentials is None or callable(credentials) or isinstance(credentials, Mapping)):
+        raise UsageError(
+            "foretold.openapi(credentials=…) takes a function of the actor, or a dict by actors' "
+            f'names; got {credentials!r}. Right: lambda actor: {{"Authorization": "Bearer …"}}'
+        )
     document = read_document(app_or_schema() if is_factory(app_or_schema) else app_or_schema)
     if document is None:
         raise UsageError(
@@ -230,7 +253,8 @@ def openapi(
             f"{app_or_schema!r}"
         )
     chosen = _chosen(document.operations(), list(only), list(skip))
-    resources = Resources(document, document.operations(), feeds or {})
+    with reading("the document"):
+        resources = Resources(document, document.operations(), feeds or {})
     maker = RuleMaker(document, resources, dict(overrides or {}), wide=wide)
     members: dict[str, Any] = {
         "__doc__": f"The operations of {document.raw.get('info', {}).get('title', 'an API')}.",
@@ -280,7 +304,11 @@ def _chosen(operations: list[Operation], only: list[str], skip: list[str]) -> li
                 f"foretold.openapi: there is no operation {name!r}; there are {', '.join(known)}."
                 f"{nearest(name, known)}"
             )
-    return [o for o in operations if (not only or is_named(o, only)) and not is_named(o, skip)]
+    left = [o for o in operations if (not only or is_named(o, only)) and not is_named(o, skip)]
+    if not left:
+        said = "all of them were left out" if operations else "the document has none"
+        raise UsageError(f"foretold.openapi: there is no operation, so there is no rule: {said}")
+    return left
 
 
 def _invariants(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -359,7 +387,12 @@ class RuleMaker:
 
     def check_overrides(self) -> None:
         """A strategy for something that is not there is a mistake."""
-        for name in self._overrides:
+        for name, strategy in self._overrides.items():
+            if not isinstance(strategy, st.SearchStrategy):
+                raise UsageError(
+                    f"foretold.openapi(overrides=…) takes strategies, such as "
+                    f'{{"{name}": st.just({strategy!r})}}; got {strategy!r}'
+                )
             if name not in self._used:
                 raise UsageError(
                     f"foretold.openapi(overrides=…): no parameter or field is called {name!r}. "
@@ -368,6 +401,18 @@ class RuleMaker:
 
     def rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
         """A rule, and which argument each parameter is."""
+        try:
+            with reading(operation):
+                return self._rule_for(operation)
+        except Impossible as error:
+            field = f"{operation.name}.{error.field or BODY}"
+            raise UsageError(
+                f"foretold.openapi: {operation}, {error.field or 'its body'}: {error}.\n"
+                f'Give a strategy of your own: overrides={{"{field}": st.…}}, or leave the '
+                f'operation out: skip=["{operation.name}"]'
+            ) from None
+
+    def _rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
         self._operation = operation.name
         self._sorted = self._resources.sorted_in(operation)
         names: Names = {}
@@ -399,10 +444,7 @@ class RuleMaker:
         if parameter.where == "header" and KEY_NAME.match(parameter.name):
             keys = keys_of(parameter.schema, operation.name)
             return keys if parameter.required else keys | st.just(OMITTED)
-        try:
-            found = self._values.field(parameter.name, parameter.schema)
-        except TooDeep:
-            found = st.none()
+        found = self._values.field(parameter.name, parameter.schema)
         if parameter.where == "path":
             if _before(parameter.name, "_type") in self._sorted:
                 return found

@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
 
-from foretold.errors import UsageError
-from foretold.spec.annotations import EMAILS, LIST_MAX, TEXT, URLS, floats, integers, matching
+from foretold.spec.annotations import EMAILS, LIST_MAX, URLS, floats, integers
 from foretold.spec.hypothesis_filters import Persistent
-from foretold.spec.limits import Limits
+from foretold.spec.limits import Impossible, Limits
 from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import Document, Schema
+from foretold.spec.patterns import TEXT, matching
 
 Strategy = st.SearchStrategy[Any]
 Special = Callable[[str, Schema], Strategy | None]
@@ -45,8 +46,11 @@ _KINDS = {
 """What a schema without a type speaks about."""
 
 
-class TooDeep(Exception):
+class TooDeep(Impossible):
     """A schema that contains itself: this branch ends here."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"{reference} contains itself without end: each value needs another one")
 
 
 class Values:
@@ -61,19 +65,42 @@ class Values:
         self._document = document
         self._special = special
         self._wide = wide
+        self._within: list[str] = []
+        """The references that were followed to get here."""
 
-    def strategy(self, schema: Any, depth: int = 0) -> Strategy:
-        """Values that match the schema. Raises `TooDeep`."""
+    def strategy(self, schema: Any, depth: int = 0, *, needed: bool = False) -> Strategy:
+        """Values that match the schema. Raises `Impossible`.
+
+        From some depth on only what is `needed` is made, and nothing that contains itself.
+        """
         if schema is True or schema == {}:
             return _any_json()
-        if schema is False:
-            raise UsageError("foretold.openapi: a schema that is `false` allows no value at all")
-        if "$ref" in schema:
-            depth += 1
-            if depth > DEPTH_MAX:
-                raise TooDeep
+        if not isinstance(schema, Mapping):
+            said = "a schema that is `false` allows no value at all"
+            raise Impossible(said if schema is False else f"{schema!r} is no schema")
+        followed = _references(schema)
+        depth += bool(followed)
+        if depth > DEPTH_MAX:
+            for each in followed:
+                if not needed or each in self._within:
+                    raise TooDeep(each)
+        self._within += followed
+        try:
+            return self._checked(self._made(schema, depth, needed))
+        finally:
+            del self._within[len(self._within) - len(followed) :]
+
+    @staticmethod
+    def _checked(found: Strategy) -> Strategy:
+        try:
+            found.validate()
+        except InvalidArgument as error:
+            raise Impossible(str(error).partition(".  ")[0]) from None
+        return found
+
+    def _made(self, schema: Any, depth: int, needed: bool) -> Strategy:
         schema = self._merged(self._document.follow(schema))
-        found = self._of(schema, depth)
+        found = self._of(schema, depth, needed)
         if "not" in schema:
             document = self._document
             found = Persistent(found, lambda value: mismatch(document, schema, value) is None)
@@ -81,14 +108,16 @@ class Values:
         # After the others: an example is seldom the simplest value.
         return st.one_of(found, st.sampled_from(examples)) if examples else found
 
-    def _of(self, schema: Schema, depth: int) -> Strategy:
+    def _of(self, schema: Schema, depth: int, needed: bool) -> Strategy:
         if "const" in schema:
             return st.just(schema["const"])
         if "enum" in schema:
+            if not schema["enum"]:
+                raise Impossible("its `enum` is empty: no value is allowed")
             return st.sampled_from(schema["enum"])
         for union in ("oneOf", "anyOf"):
             if union in schema:
-                return self._union(schema, union, depth)
+                return self._union(schema, union, depth, needed)
         kinds = schema.get("type")
         kinds = list(kinds) if isinstance(kinds, list) else [kinds or _guessed(schema)]
         if schema.get("nullable") and "null" not in kinds:
@@ -96,17 +125,19 @@ class Values:
         kinds.sort(key=lambda kind: kind != "null")  # None is the calm one
         return st.one_of([self._of_kind(kind, schema, depth) for kind in kinds])
 
-    def _union(self, schema: Schema, union: str, depth: int) -> Strategy:
+    def _union(self, schema: Schema, union: str, depth: int, needed: bool) -> Strategy:
         rest = {key: value for key, value in schema.items() if key not in (union, "discriminator")}
-        document, arms = self._document, []
-        for arm in schema[union]:
-            both = {"allOf": [rest, arm]} if set(rest) - _ANNOTATIONS else arm
-            try:
-                arms.append(self.strategy(both, depth))
-            except TooDeep:
-                continue
+        document, arms = self._document, list[Strategy]()
+        error = Impossible(f"its `{union}` is empty: no value is allowed")
+        for must in (False, True) if needed else (False,):
+            for arm in schema[union] if not arms else ():
+                both = {"allOf": [rest, arm]} if set(rest) - _ANNOTATIONS else arm
+                try:
+                    arms.append(self.strategy(both, depth, needed=must))
+                except TooDeep as deep:
+                    error = deep
         if not arms:
-            raise TooDeep
+            raise error
         found = st.one_of(arms)
         if union == "oneOf" and len(arms) > 1:
             return Persistent(found, lambda value: mismatch(document, schema, value) is None)
@@ -166,10 +197,10 @@ class Values:
         low = schema.get("minItems", 0)
         high = schema.get("maxItems", max(low, LIST_MAX))
         if "prefixItems" in schema:
-            first = [self.strategy(each, depth) for each in schema["prefixItems"]]
+            first = [self.strategy(each, depth, needed=True) for each in schema["prefixItems"]]
             return st.tuples(*first).map(list)
         try:
-            items = self.strategy(schema.get("items", {}), depth)
+            items = self.strategy(schema.get("items", {}), depth, needed=low > 0)
         except TooDeep:
             if low:
                 raise
@@ -186,7 +217,7 @@ class Values:
             if isinstance(followed, Mapping) and followed.get("readOnly"):
                 continue  # it is for answers alone
             try:
-                found = self.field(name, part, depth)
+                found = self.field(name, part, depth, needed=name in required)
             except TooDeep:
                 if name in required:
                     raise
@@ -210,17 +241,30 @@ class Values:
         extra = st.dictionaries(st.text(TEXT, max_size=8), values, min_size=low, max_size=high)
         return st.tuples(extra, fixed).map(lambda both: {**both[0], **both[1]})
 
-    def field(self, name: str, schema: Any, depth: int = 0) -> Strategy:
-        """Values of a field or parameter of that name."""
+    def field(self, name: str, schema: Any, depth: int = 0, *, needed: bool = False) -> Strategy:
+        """Values of a field or parameter of that name. Raises `Impossible`."""
+        try:
+            return self._field(name, schema, depth, needed)
+        except Impossible as error:
+            error.field = error.field or name
+            raise
+
+    def _field(self, name: str, schema: Any, depth: int, needed: bool) -> Strategy:
         if self._special is not None:
             followed = self._document.follow(schema)
             found = self._special(name, followed if isinstance(followed, dict) else {})
             if found is not None:
                 return found
-        return self.strategy(schema, depth)
+        return self.strategy(schema, depth, needed=needed)
 
 
 _ANNOTATIONS = {"title", "description", "example", "examples", "default", "deprecated", "nullable"}
+
+
+def _references(schema: Mapping[str, Any]) -> list[str]:
+    """Whom it refers to, itself or by what it consists of."""
+    parts = (schema, *schema.get("allOf", ()))
+    return [each["$ref"] for each in parts if isinstance(each, Mapping) and "$ref" in each]
 
 
 def _guessed(schema: Schema) -> str:
