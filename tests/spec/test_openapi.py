@@ -317,6 +317,11 @@ SCHEMAS: list[Any] = [
     {"type": "integer", "not": {"const": 0}, "minimum": 0, "maximum": 2},
     {"type": "object", "additionalProperties": {"type": "integer"}},
     {"type": "object", "properties": {"a": {}}, "required": ["a"]},
+    {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 1,
+     "propertyNames": {"enum": ["a", "b"]}},
+    {"type": "object", "patternProperties": {"^x+$": {"type": "integer"}},
+     "additionalProperties": False},
+    {"anyOf": [{"type": "number", "minimum": 3}, {"type": "string", "pattern": "^[3-9]$"}]},
     {"minimum": 3, "maximum": 4},
     {},
 ]  # fmt: skip
@@ -379,6 +384,8 @@ def test_values_match_their_schema(schema: Any) -> None:
         ({"$ref": "#/components/schemas/Pet"}, {"kind": "cow"}, "fits none of oneOf"),
         ({"not": {"type": "null"}}, None, "what must not be"),
         ({"const": 1}, True, "True instead of 1"),
+        ({"propertyNames": {"enum": ["a"]}}, {"b": 1}, "'b' is none of"),
+        ({"patternProperties": {"^x": {"type": "null"}}}, {"x1": 1}, "x1: 1 is no null"),
     ],
 )
 def test_mismatches_are_found_and_named(schema: Any, value: Any, said: str) -> None:

@@ -1,7 +1,7 @@
 """Texts that match a pattern.
 
 Patterns of JSON Schema are JavaScript's, those of Pydantic are Rust's. Nearly all mean the same in
-Python; what is only written otherwise there is translated: `\\p{L}`, `(?<name>…)`, `\\z`, `\\u{e4}`.
+Python; what is written otherwise is translated: `\\p{L}`, `(?<name>…)`, `\\z`, `\\u{e4}`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 document.py    the schema as operations with parameters, bodies, responses; references followed
 values.py      strategies for JSON schemas
+formats.py     texts of the formats that schemas name
 conformity.py  does an answer match its JSON schema?
 resources.py   which fields of answers feed which parameters of later requests
 flows.py       whose ids are taken for a request

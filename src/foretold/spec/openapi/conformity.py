@@ -189,11 +189,17 @@ def _object(document: Document, schema: Any, value: Any, where: str, depth: int)
         if name not in value and not (isinstance(part, Mapping) and part.get("writeOnly")):
             return _said(where, f"has no {name!r}")
     more = schema.get("additionalProperties", True)
+    by_pattern = schema.get("patternProperties", {})
     for name, each in value.items():
-        if name not in properties and more is False and "allOf" not in schema:
-            return _said(where, f"has {name!r}, which is not documented")
-        inner = properties.get(name, more)
-        found = mismatch(document, inner, each, f"{where}.{name}", depth)
+        found = mismatch(document, schema.get("propertyNames", True), name, where, depth)
         if found is not None:
             return found
+        inners = [inner for pattern, inner in by_pattern.items() if _matches(pattern, name)]
+        inners += [properties[name]] if name in properties else []
+        if not inners and more is False and "allOf" not in schema:
+            return _said(where, f"has {name!r}, which is not documented")
+        for inner in inners or [more]:
+            found = mismatch(document, inner, each, f"{where}.{name}", depth)
+            if found is not None:
+                return found
     return None

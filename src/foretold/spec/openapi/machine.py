@@ -40,6 +40,8 @@ PATIENCE = 12
 """So many requests are made before one that can only be refused, for want of ids, is tried."""
 WEIGHT_OF_CHANGES = 2.0
 """Reading is done at quiet moments besides, and changes nothing."""
+REASONS_MAX = 2
+"""So many fields are named when a request is refused because of them."""
 KEYS = 6
 """So many idempotency keys an operation has: few, so that they meet again."""
 
@@ -214,7 +216,18 @@ def _call_of(world: Any, actor: Any) -> Call | None:
 
 def _reason(response: Any, answer: Any) -> str:
     said = answer.get("detail", answer.get("message")) if isinstance(answer, Mapping) else None
-    return said if isinstance(said, str) else str(response.reason_phrase)
+    if isinstance(said, str):
+        return said
+    fields = [_field_reason(each) for each in said if isinstance(each, Mapping)] if said else []
+    return "; ".join(fields[:REASONS_MAX]) or str(response.reason_phrase)
+
+
+def _field_reason(said: Mapping[str, Any]) -> str:
+    """`{"loc": ["body", "price"], "msg": …}`, as FastAPI tells it: body.price: …"""
+    where = said.get("loc", ())
+    where = ".".join(map(str, where)) if isinstance(where, list) else str(where)
+    told = str(said.get("msg", said.get("message", "")))
+    return f"{where}: {told}" if where else told
 
 
 # ---------------------------------------------------------------- making it

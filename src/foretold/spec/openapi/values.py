@@ -8,20 +8,20 @@ an API says nothing about is seldom meant to hold 10 ** 38; `wide=True` draws al
 
 from __future__ import annotations
 
-import base64
-import datetime
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
-from foretold.spec.annotations import EMAILS, LIST_MAX, URLS, floats, integers
+from foretold.spec.annotations import LIST_MAX, floats, integers
 from foretold.spec.hypothesis_filters import Persistent
 from foretold.spec.limits import Impossible, Limits
 from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import Document, Schema
-from foretold.spec.patterns import TEXT, matching
+from foretold.spec.openapi.formats import decimal_numbers, texts_of
+from foretold.spec.patterns import TEXT
 
 Strategy = st.SearchStrategy[Any]
 Special = Callable[[str, Schema], Strategy | None]
@@ -138,6 +138,12 @@ class Values:
                     error = deep
         if not arms:
             raise error
+        if _is_decimal(schema[union]):
+            number = next(arm for arm in schema[union] if arm["type"] == "number")
+            written = decimal_numbers(self._limits(number, whole=False))
+            fitting = Persistent(written, lambda value: mismatch(document, schema, value) is None)
+            kinds = [fitting, fitting, fitting, st.one_of(arms)]  # the last is mostly refused
+            return st.sampled_from(range(len(kinds))).flatmap(kinds.__getitem__)
         found = st.one_of(arms)
         if union == "oneOf" and len(arms) > 1:
             return Persistent(found, lambda value: mismatch(document, schema, value) is None)
@@ -172,6 +178,8 @@ class Values:
         if kind == "number":
             return floats(self._limits(schema, whole=False))
         if kind == "string":
+            if schema.get("contentMediaType") == "application/json":
+                return self.strategy(schema.get("contentSchema", {}), depth).map(json.dumps)
             return texts_of(schema)
         if kind == "array":
             return self._array(schema, depth)
@@ -212,7 +220,8 @@ class Values:
         required = schema.get("required", ())
         needed: dict[str, Strategy] = {}
         optional: dict[str, Strategy] = {}
-        for name, part in schema.get("properties", {}).items():
+        properties = schema.get("properties", {})
+        for name, part in properties.items():
             followed = self._document.follow(part)
             if isinstance(followed, Mapping) and followed.get("readOnly"):
                 continue  # it is for answers alone
@@ -227,6 +236,10 @@ class Values:
             needed.setdefault(name, _any_json())
         fixed: Strategy = st.fixed_dictionaries(needed, optional=optional)
         more = schema.get("additionalProperties")
+        by_pattern = schema.get("patternProperties")
+        if by_pattern and not properties:
+            pattern, more = next(iter(by_pattern.items()))
+            schema = {"propertyNames": {"pattern": pattern}, **schema}
         if not isinstance(more, Mapping) and not (more is True and not needed and not optional):
             return fixed
         return self._with_more(fixed, more, schema, depth)
@@ -238,7 +251,10 @@ class Values:
             return fixed
         low = schema.get("minProperties", 0)
         high = schema.get("maxProperties", max(low, EXTRA_MAX))
-        extra = st.dictionaries(st.text(TEXT, max_size=8), values, min_size=low, max_size=high)
+        names: Strategy = st.text(TEXT, max_size=8)
+        if isinstance(schema.get("propertyNames"), Mapping):
+            names = self.strategy({"type": "string", **schema["propertyNames"]}, depth)
+        extra = st.dictionaries(names, values, min_size=low, max_size=high)
         return st.tuples(extra, fixed).map(lambda both: {**both[0], **both[1]})
 
     def field(self, name: str, schema: Any, depth: int = 0, *, needed: bool = False) -> Strategy:
@@ -267,6 +283,12 @@ def _references(schema: Mapping[str, Any]) -> list[str]:
     return [each["$ref"] for each in parts if isinstance(each, Mapping) and "$ref" in each]
 
 
+def _is_decimal(arms: Any) -> bool:
+    """A number, or a text: so Pydantic describes a `Decimal`, without its digits and places."""
+    kinds = [arm.get("type") for arm in arms if isinstance(arm, Mapping)]
+    return sorted(map(str, kinds)) == ["number", "string"] and len(arms) == 2
+
+
 def _guessed(schema: Schema) -> str:
     return next((kind for key, kind in _KINDS.items() if key in schema), "any")
 
@@ -282,37 +304,3 @@ def _one(schema: Schema, key: str) -> list[Any]:
 
 def _any_json() -> Strategy:
     return st.none() | st.booleans() | st.integers(-99, 99) | st.text(TEXT, max_size=9)
-
-
-# ---------------------------------------------------------------- texts
-
-
-def texts_of(schema: Schema) -> Strategy:
-    """Texts of a format, of a pattern, or of any allowed length."""
-    made = _FORMATS.get(schema.get("format", ""))
-    if made is not None:
-        return made
-    low, high = schema.get("minLength", 0), schema.get("maxLength")
-    if "pattern" in schema:
-        return matching(schema["pattern"], low, high)
-    return st.text(TEXT, min_size=low, max_size=high)
-
-
-_UTC = st.just(datetime.UTC)
-_FORMATS: dict[str, Strategy] = {
-    "date-time": st.datetimes(timezones=_UTC, min_value=datetime.datetime(1900, 1, 1)).map(
-        lambda instant: instant.isoformat().replace("+00:00", "Z")
-    ),
-    "date": st.dates(min_value=datetime.date(1900, 1, 1)).map(str),
-    "time": st.times(timezones=_UTC).map(lambda time: time.isoformat().replace("+00:00", "Z")),
-    "duration": st.integers(0, 10**6).map(lambda seconds: f"PT{seconds}S"),
-    "uuid": st.uuids().map(str),
-    "email": EMAILS,
-    "uri": URLS,
-    "url": URLS,
-    "hostname": st.from_regex(r"[a-z]{1,8}\.(com|org)", fullmatch=True),
-    "ipv4": st.ip_addresses(v=4).map(str),
-    "ipv6": st.ip_addresses(v=6).map(str),
-    "byte": st.binary(max_size=32).map(lambda raw: base64.b64encode(raw).decode()),
-    "decimal": st.integers(-(10**6), 10**6).map(lambda n: f"{n / 100:.2f}"),
-}
