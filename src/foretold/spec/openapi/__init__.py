@@ -7,6 +7,7 @@ conformity.py  does an answer match its JSON schema?
 resources.py   which fields of answers feed which parameters of later requests
 flows.py       whose ids are taken for a request
 eagerness.py   which operations a run is eager for
+uploads.py     files that a request brings along
 requests.py    from drawn arguments to an HTTP request, which can be sent again
 properties.py  what every API has to keep: no 5xx, answers as documented, duplicates, access
 machine.py     the machine, and the hooks by which it is made one's own

@@ -14,6 +14,7 @@ from foretold.errors import UsageError
 
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 JSON_MEDIA = re.compile(r"application/([\w.+-]+\+)?json|\*/\*")
+XML_MEDIA = re.compile(r"[/+]xml")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 Schema = dict[str, Any]
 
@@ -36,6 +37,14 @@ class Body:
     media: str
     required: bool
     schema: Schema
+
+    @property
+    def is_json(self) -> bool:
+        return JSON_MEDIA.match(self.media) is not None
+
+    @property
+    def is_form(self) -> bool:
+        return self.media in FORMS
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Operation:
     body: Body | None = None
     answers: Mapping[str, Schema | None] = field(default_factory=dict)
     """By status (`200`, `4XX`, `default`): the schema of a JSON body, or None if it has none."""
+    unwritten: str = ""
+    """What it needs as its body, if that is nothing that can be written here."""
     secured: bool = False
     """Whether it is for those who have credentials."""
     links: tuple[Link, ...] = ()
@@ -147,6 +158,7 @@ class Document:
     def _operation(self, path: str, method: str, shared: Mapping[str, Any], name: str) -> Operation:
         raw = shared[method]
         operation_id = raw.get("operationId") or f"{method}_{path}"
+        body, unwritten = self._body(raw.get("requestBody"))
         answers = {str(status): self.follow(a) for status, a in raw.get("responses", {}).items()}
         return Operation(
             name,
@@ -154,9 +166,10 @@ class Document:
             method.upper(),
             path,
             tuple(self._parameters(shared.get("parameters", ()), raw.get("parameters", ()))),
-            self._body(raw.get("requestBody")),
+            body,
             {status.upper() if status != "default" else status: self._content(answer)
              for status, answer in answers.items()},
+            unwritten,
             self._is_secured(raw),
             tuple(link for answer in answers.values() for link in self._links(answer)),
         )  # fmt: skip
@@ -173,16 +186,18 @@ class Document:
             by_place[raw["name"], raw["in"]] = parameter  # an operation's own comes last
         yield from by_place.values()
 
-    def _body(self, raw: Any) -> Body | None:
+    def _body(self, raw: Any) -> tuple[Body | None, str]:
+        """A body that can be written, and what is needed if there is none."""
         if raw is None:
-            return None
+            return None, ""
         raw = self.follow(raw)
         content = raw.get("content", {})
         json_media = [media for media in content if JSON_MEDIA.match(media)]
-        for media in (*json_media, *(form for form in FORMS if form in content)):
+        others = [media for media in content if not XML_MEDIA.search(media)]
+        for media in (*json_media, *(form for form in FORMS if form in content), *others):
             schema = _with_examples(content[media].get("schema", {}), content[media])
-            return Body(media, bool(raw.get("required")), schema)
-        return None
+            return Body(media, bool(raw.get("required")), schema), ""
+        return None, ", ".join(content) if raw.get("required") else ""
 
     def _content(self, answer: Mapping[str, Any]) -> Schema | None:
         for media, content in answer.get("content", {}).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -21,12 +22,13 @@ from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi import properties
-from foretold.spec.openapi.document import Document, Operation, read_document, reading
+from foretold.spec.openapi.document import Body, Document, Operation, read_document, reading
 from foretold.spec.openapi.eagerness import Eagerness
 from foretold.spec.openapi.flows import MANNERS, OWN, Flow, Sort, SortedFlow, owned
 from foretold.spec.openapi.properties import Sent
 from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, Request, request_for, words_of
 from foretold.spec.openapi.resources import ANYTHING, Key, Resources, words
+from foretold.spec.openapi.uploads import bodies_of
 from foretold.spec.openapi.values import Values
 from foretold.spec.workload import choose
 
@@ -317,7 +319,18 @@ def _chosen(operations: list[Operation], only: list[str], skip: list[str]) -> li
                 f"foretold.openapi: there is no operation {name!r}; there are {', '.join(known)}."
                 f"{nearest(name, known)}"
             )
-    left = [o for o in operations if (not only or is_named(o, only)) and not is_named(o, skip)]
+    left = []
+    for each in operations:
+        if is_named(each, skip) or (only and not is_named(each, only)):
+            continue
+        if each.unwritten:
+            said = (
+                f"foretold.openapi: {each} needs a body of {each.unwritten}, which is not written "
+                f'here, so it is left out. To leave it out silently: skip=["{each.name}"]'
+            )
+            warnings.warn(said, stacklevel=4)
+            continue
+        left.append(each)
     if not left:
         said = "all of them were left out" if operations else "the document has none"
         raise UsageError(f"foretold.openapi: there is no operation, so there is no rule: {said}")
@@ -366,6 +379,7 @@ class RuleMaker:
         self._used: set[str] = set()
         self._plain = Values(document, wide=wide)
         self._values = Values(document, self._special, wide=wide)
+        self._forms = Values(document, self._special, wide=wide, files=True)
         self._operation = ""
         self._sorted: set[str] = set()
         self._kinds = {key.resource: key for key in resources.given if key.field == "id"}
@@ -438,9 +452,15 @@ class RuleMaker:
         if operation.body is not None:
             name = names[BODY] = _argument(BODY, arguments)
             found = self._given(BODY)
-            found = self._values.strategy(operation.body.schema) if found is None else found
+            found = self._body_for(operation.body) if found is None else found
             arguments[name] = found if operation.body.required else st.just(OMITTED) | found
         return _rule(operation, arguments, needed, self._helpful(operation)), names
+
+    def _body_for(self, body: Body) -> st.SearchStrategy[Any]:
+        if body.is_form:
+            return self._forms.strategy(body.schema)
+        raw = None if body.is_json else bodies_of(body.media, body.schema)
+        return self._values.strategy(body.schema) if raw is None else raw
 
     def _helpful(self, operation: Operation) -> list[Key]:
         """Ids without which the body can only be refused, if others give them out."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
 from foretold.spec.openapi.document import Operation
+from foretold.spec.openapi.uploads import MEDIA, Upload
 
 BODY = "body"
 KEY_NAME = re.compile(r"(x[-_])?idempotency([-_]?key)?$", re.IGNORECASE)
@@ -70,13 +71,20 @@ class Request:
     def _add_body(self, options: dict[str, Any]) -> None:
         body = self.operation.body
         media = body.media if body is not None else "application/json"
-        if media.startswith("application/x-www-form"):
-            options["data"] = _form(self.body)
-        elif media.startswith("multipart/"):
-            options["files"] = {name: (None, text) for name, text in _form(self.body).items()}
-        else:
+        if body is None or body.is_json:
             options["content"] = json.dumps(self.body).encode()
             options["headers"]["Content-Type"] = media if "*" not in media else "application/json"
+        elif media.startswith("multipart/"):
+            options["files"] = [(name, _part(value)) for name, value in _form(self.body)]
+        elif body.is_form:
+            data: dict[str, list[str]] = {}
+            for name, value in _form(self.body):
+                data.setdefault(name, []).append(text_of(value))
+            options["data"] = data
+        else:
+            raw = self.body
+            options["content"] = raw if isinstance(raw, bytes) else text_of(raw).encode()
+            options["headers"]["Content-Type"] = MEDIA.get(media, media)
 
 
 _KEYS = uuid.UUID(int=0)
@@ -90,8 +98,18 @@ def _is_uuid(text: str) -> bool:
     return True
 
 
-def _form(body: Any) -> dict[str, str]:
-    return {k: text_of(v) for k, v in body.items()} if isinstance(body, Mapping) else {}
+def _form(body: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a form: of a list each by itself, and outside of JSON there is no null."""
+    for name, value in body.items() if isinstance(body, Mapping) else ():
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None:
+                yield name, each
+
+
+def _part(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, Upload):
+        return value.filename, bytes(value), MEDIA["application/*"]
+    return None, text_of(value)
 
 
 def text_of(value: Any) -> str:

@@ -21,6 +21,7 @@ from foretold.spec.limits import Impossible, Limits
 from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import Document, Schema
 from foretold.spec.openapi.formats import decimal_numbers, texts_of
+from foretold.spec.openapi.uploads import UPLOADS, is_file
 from foretold.spec.patterns import TEXT
 
 Strategy = st.SearchStrategy[Any]
@@ -60,11 +61,17 @@ class Values:
     """
 
     def __init__(
-        self, document: Document, special: Special | None = None, *, wide: bool = False
+        self,
+        document: Document,
+        special: Special | None = None,
+        *,
+        wide: bool = False,
+        files: bool = False,
     ) -> None:
         self._document = document
         self._special = special
         self._wide = wide
+        self._files = files  # a form has some; JSON does not
         self._within: list[str] = []
         """The references that were followed to get here."""
 
@@ -180,6 +187,8 @@ class Values:
         if kind == "string":
             if schema.get("contentMediaType") == "application/json":
                 return self.strategy(schema.get("contentSchema", {}), depth).map(json.dumps)
+            if self._files and is_file(schema):
+                return UPLOADS
             return texts_of(schema)
         if kind == "array":
             return self._array(schema, depth)
