@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from foretold.cli.group import HELD, INTERRUPTED, VACUOUS, VIOLATED, app
-from foretold.cli.live import allow_host_option, explore_live, url_option
+from foretold.cli.live import allow_host_option, explore_live, refuse_without_url, url_option
 from foretold.cli.options import (
     actors_option,
     faults_option,
@@ -137,8 +137,9 @@ def explore_command(
     url, allowed = options.pop("url"), options.pop("allowed")
     if url is not None:
         seed = fresh_seed() if seed is None else seed
-        given = {**options, "runs": runs, "time_s": time_s, "seed": seed, "vacuity": shown.vacuity}
+        given = {**options, **vars(shown), "runs": runs, "time_s": time_s, "seed": seed}
         sys.exit(explore_live(target, url, allowed, given, as_json=shown.as_json))
+    refuse_without_url(allowed)
     planting, mutants = options.pop("plant"), options.pop("mutants")
     if is_node_id(target):
         if planting or mutants:

@@ -25,7 +25,10 @@ allow_host_option = click.option(
     multiple=True,
     help="With --url: a host that may be asked besides this machine.",
 )
-WITHOUT_MEANING = ("order", "strategy", "delays", "faults", "workers", "executor", "isolation")
+WITHOUT_MEANING = ("order", "strategy", "delays", "faults", "workers", "executor", "isolation",
+                   "plant", "mutants", "keep_going", "feedback", "junit", "github")  # fmt: skip
+FLAGS = {"mutants": "mutant"}
+"""Options that are called otherwise in the program."""
 
 
 def explore_live(
@@ -53,14 +56,24 @@ def explore_live(
     return code
 
 
+def refuse_without_url(allowed: tuple[str, ...]) -> None:
+    """In a simulated world no real host is asked, whatever is allowed."""
+    if allowed:
+        raise UsageError(
+            f"--allow-host {allowed[0]} has no meaning without --url: in a simulated world no real "
+            "host is asked"
+        )
+
+
 def _refuse(target: str, given: dict[str, Any]) -> None:
     if is_node_id(target):
         raise UsageError(
             f"--url is for machines: name the class, such as {target.partition('::')[0]}:Shop"
         )
     for name in WITHOUT_MEANING:
-        if given.get(name) is not None:
+        if given.get(name) not in (None, False, ()):
+            flag = FLAGS.get(name, name.replace("_", "-"))
             raise UsageError(
-                f"--{name.replace('_', '-')} has no meaning with --url: the server there runs by "
-                "itself, in real time and without faults"
+                f"--{flag} has no meaning with --url: the server there runs by itself, in real time "
+                "and without faults"
             )

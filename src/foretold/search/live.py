@@ -6,13 +6,12 @@ server answers in the same way. Rules, actors, bundles, models and invariants ar
 only what looks into the database from inside (`sql=`) is left out.
 
 A machine makes many requests that change things. So a server is asked only if it is this machine's
-own (loopback), or if the user has named its host; a redirect to any other host is not followed.
+own (loopback), or if the user has named its host: see `live_hosts.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 
 from foretold.errors import UsageError
 from foretold.kernel import real
+from foretold.search.live_hosts import Fence, fenced, may_ask
 from foretold.spec.machine.course import play
 from foretold.spec.machine.invariants import COMMIT
 from foretold.spec.machine.machine import Machine, blueprint_of, options_for
@@ -42,8 +42,14 @@ QUIET_S_MAX = 0.2
 
 def check_url(url: str, allowed: Collection[str]) -> str:
     """The URL, if it may be asked. Raises a `UsageError` otherwise."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError as error:  # of a port that is none, and of brackets
+        raise UsageError(
+            f"--url {url!r} is no URL of a server ({error}); write http://127.0.0.1:8000"
+        ) from None
+    if not is_server or parts.hostname is None:
         raise UsageError(f"--url {url!r} is no URL of a server; write http://127.0.0.1:8000")
     if not may_ask(parts.hostname, allowed):
         raise UsageError(
@@ -52,17 +58,6 @@ def check_url(url: str, allowed: Collection[str]) -> str:
             f"  --url {url} --allow-host {parts.hostname}"
         )
     return url.rstrip("/")
-
-
-def may_ask(host: str, allowed: Collection[str]) -> bool:
-    """Whether a host is this machine itself, or was named by the user."""
-    name = host.lower().rstrip(".")
-    if name == "localhost" or name in {each.lower() for each in allowed}:
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def check_listening(url: str) -> None:
@@ -88,10 +83,10 @@ def check_listening(url: str) -> None:
 class UrlWeb:
     """What `await world.web(app)` gives here: the server at the URL, whatever the application."""
 
-    def __init__(self, world: World, url: str, allowed: Collection[str]) -> None:
+    def __init__(self, world: World, url: str, fence: Fence) -> None:
         self.world = world
         self.url = url
-        self._allowed = allowed
+        self._fence = fence
 
     def client(self, actor: Any = None, **options: Any) -> Any:
         """A client with cookies and headers of its own."""
@@ -99,18 +94,12 @@ class UrlWeb:
 
         settings = {"base_url": self.url, "trust_env": False, "timeout": TIMEOUT_S, **options}
         made = httpx.AsyncClient(**settings)
-        made.event_hooks["response"] = [*made.event_hooks["response"], self._check_redirect]
+        made.event_hooks["request"] = [*made.event_hooks["request"], self._check]
         return made
 
-    async def _check_redirect(self, response: Any) -> None:
-        if not response.has_redirect_location:
-            return
-        to = response.request.url.join(response.headers["location"])
-        if not may_ask(to.host, self._allowed):
-            raise UsageError(
-                f"{response.request.method} {response.request.url} redirects to {to}: that is "
-                f"another host, which is not asked. If it is meant, name it: --allow-host {to.host}"
-            )
+    async def _check(self, request: Any) -> None:
+        """Each request, also one that follows a redirect: by name, before the name is looked up."""
+        self._fence.check(request.url.host, f"{request.method} {request.url}")
 
     def fail_next(self, kind: str, **about: Any) -> None:
         """Failures are injected in a simulated world only."""
@@ -132,10 +121,10 @@ class RealClock:
 class LiveWorld(World):
     """The real world, with what a machine asks a world for."""
 
-    def __init__(self, tape: Tape, url: str, allowed: Collection[str]) -> None:
+    def __init__(self, tape: Tape, url: str, fence: Fence) -> None:
         super().__init__(tape, Trace(), Settings())
         self.url = url
-        self._web = UrlWeb(self, url, allowed)
+        self._web = UrlWeb(self, url, fence)
 
     async def web(self, app: Any = None, **settings: Any) -> Any:
         """The server that is asked."""
@@ -200,18 +189,17 @@ def explore_url(
     check_listening(url)
     machine.foretold_target()  # mistakes are found before any request is made
     smoke, started = Smoke(url, seed), real.monotonic()
-    for number in range(runs):
-        _one(machine, smoke, seed + number, allowed, options)
-        smoke.elapsed_s = real.monotonic() - started
-        if smoke.error is not None or (time_s is not None and smoke.elapsed_s > time_s):
-            break
+    with fenced(allowed) as fence:
+        for number in range(runs):
+            _one(machine, smoke, seed + number, fence, options)
+            smoke.elapsed_s = real.monotonic() - started
+            if smoke.error is not None or (time_s is not None and smoke.elapsed_s > time_s):
+                break
     return smoke
 
 
-def _one(
-    machine: type[Machine], smoke: Smoke, seed: int, allowed: Collection[str], options: str
-) -> None:
-    world = LiveWorld(Tape.seeded(seed), smoke.url, allowed)
+def _one(machine: type[Machine], smoke: Smoke, seed: int, fence: Fence, options: str) -> None:
+    world = LiveWorld(Tape.seeded(seed), smoke.url, fence)
     plan = blueprint_of(machine)
     plan = replace(plan, invariants=tuple(i for i in plan.invariants if i.when != COMMIT))
     enter(world)
@@ -226,6 +214,8 @@ def _one(
         for finish in world.at_end:
             finish()
         world.home.loop.close()  # a world has one, which nobody has used
+    if fence.refused is not None:
+        raise fence.refused from None
     smoke.runs += 1
     smoke.tally.add(world.tally)
     if smoke.error is None and world.failures:
