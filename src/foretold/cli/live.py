@@ -74,6 +74,6 @@ def _refuse(target: str, given: dict[str, Any]) -> None:
         if given.get(name) not in (None, False, ()):
             flag = FLAGS.get(name, name.replace("_", "-"))
             raise UsageError(
-                f"--{flag} has no meaning with --url: the server there runs by itself, in real time "
-                "and without faults"
+                f"--{flag} has no meaning with --url: the server there runs by itself, in real "
+                "time and without faults"
             )
