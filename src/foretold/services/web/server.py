@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 WAYS = ("asgi", "uvicorn")
 INSECURE = httpx.create_ssl_context(verify=False)
 """Made once: httpx would read the authorities' file for each client."""
+LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+"""httpx's own."""
+NOT_OURS: dict[str, Any] = {
+    "transport": None, "mounts": None, "app": None, "proxy": None, "proxies": None,
+    "http1": True, "http2": False, "trust_env": False,
+}  # fmt: skip
+"""Options of a client that would send its requests another way."""
 RETRY_S = 1.0
 """A supervisor starts a server again that has failed to start, after so long."""
 ACTORS_NET = "10.99"
@@ -135,18 +142,19 @@ class Web:
         """A client with an address, cookies and headers of its own: for an actor of a machine, or
         for whoever has that name. `options` are those of `httpx.AsyncClient`."""
         name = _name_of(actor)
-        for taken in ("transport", "mounts", "proxy", "http2"):
-            if taken in options:
-                raise UsageError(f"web.client({taken}=…): world.web decides how requests travel")
+        _check_options(options)
         ip = address_of(self.world, name) if name is not None else None
-        verify = options.pop("verify", None)
+        limits = options.pop("limits", None) or LIMITS
+        cert = options.pop("cert", None)
+        verify = options.pop("verify", INSECURE if cert is None else False)
 
         def over_the_network() -> httpx.AsyncBaseTransport:
-            context = INSECURE if verify is None else verify
-            return httpx.AsyncHTTPTransport(verify=context, local_address=ip, trust_env=False)
+            return httpx.AsyncHTTPTransport(
+                verify=verify, cert=cert, limits=limits, local_address=ip, trust_env=False
+            )
 
         def straight() -> httpx.AsyncBaseTransport:
-            return AsgiTransport(self, name or "client", ip, over_the_network)
+            return AsgiTransport(self, name or "client", ip, over_the_network, limits)
 
         make = straight if self.through == "asgi" else over_the_network
         settings = {"base_url": self.url, "trust_env": False, "verify": INSECURE, **options}
@@ -163,6 +171,15 @@ class Web:
         if kind == "request_inside" and self.door is not None:
             self.door.stepwise = True
         return failure
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """What would have no effect is refused, unless it says what is the case."""
+    for taken, given in options.items():
+        if taken in NOT_OURS and given is not NOT_OURS[taken]:
+            raise UsageError(
+                f"web.client({taken}={given!r}): world.web decides how requests travel"
+            )
 
 
 def _name_of(actor: Any) -> str | None:
