@@ -13,7 +13,7 @@ from foretold.arguments import check_word
 from foretold.errors import UsageError
 from foretold.services.web.cycle import logger
 from foretold.services.web.door import Door, Mark, Visit
-from foretold.services.web.lifespan import StartupFailed
+from foretold.services.web.lifespan import SAYS_SO, StartupFailed
 from foretold.services.web.process import Process
 from foretold.trace import REQUEST, SERVICE, Event
 
@@ -83,7 +83,7 @@ class Web:
     def open_door(self) -> Door:
         """The application, as this process of the host has it."""
         app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
-        self.door = Door(app, self.marks, self.note)
+        self.door = Door(app, self.marks, self.note, self.lifespan_failed)
         nemesis = self.world.nemesis
         self.door.stepwise = nemesis is not None and "request_inside" in nemesis.occasional
         self.door.stepwise |= any(f.kind == "request_inside" for f in self.injection.armed)
@@ -109,6 +109,13 @@ class Web:
         logger.error("Application startup failed.", exc_info=error)
         self.note("startup failed", repr(error))
         await asyncio.sleep(RETRY_S)
+
+    def lifespan_failed(self, error: Exception) -> None:
+        """What the application does at its end went wrong, or what its lifespan does meanwhile. A
+        server only logs that; here it is an error that nobody has caught."""
+        self.note("lifespan failed", repr(error))
+        message = f"the lifespan of the application at {self.host.name} failed"
+        self.world.note_background({"message": message, "exception": error})
 
     def note(self, what: str, about: str) -> None:
         """Something happened to the server."""
@@ -262,7 +269,7 @@ async def _serve(web: Web) -> None:
         try:
             await uvicorn.Server(config).serve()
         except SystemExit:
-            error = door.error or StartupFailed("the application says so: lifespan.startup.failed")
+            error = door.error or StartupFailed(SAYS_SO.format("startup"))
             await web.did_not_start(error)
         else:
             return
