@@ -18,7 +18,7 @@ import pytest
 import uvicorn
 
 import foretold
-from tests.fidelity import web_programs
+from tests.fidelity import web_probes, web_programs
 from tests.fidelity.web_application import Application
 
 SEEDS = range(3)
@@ -101,9 +101,21 @@ def test_clients_see_the_same_on_every_arm(program: Any, through: str) -> None:
         assert in_the_world(program, through, seed).digest == first.digest
 
 
+@pytest.mark.parametrize("probes", [web_probes.answers, web_probes.questions])
+@pytest.mark.parametrize("through", ["asgi", "uvicorn"])
+def test_the_edge_of_http_is_the_same_on_every_arm(probes: Any, through: str) -> None:
+    """What h11 refuses leaves neither a client nor a server, what it rewrites arrives rewritten:
+    for each probe the client sees the same and the application hears the same, and the same
+    connections are used again."""
+    real = asyncio.run(_on_linux(probes))
+    found = in_the_world(probes, through, seed=0).value
+    assert found.keys() == real.keys()
+    assert {name: seen for name, seen in found.items() if seen != real[name]} == {}
+
+
 def test_a_transport_that_waits_for_the_application_is_noticed() -> None:
     """The suite can fail: httpx's own way into ASGI gives the response when the application has
-    returned, and all of a body at once. Two programs see that."""
+    returned, and all of a body at once, and lets every header through. Three programs see that."""
 
     async def differs(program: Any) -> bool:
         app = Application()
@@ -117,6 +129,7 @@ def test_a_transport_that_waits_for_the_application_is_noticed() -> None:
 
     assert asyncio.run(differs(web_programs.background))
     assert asyncio.run(differs(web_programs.mistakes))
+    assert asyncio.run(differs(web_probes.answers))
 
 
 # --- lifespans -----------------------------------------------------------------------------------
@@ -133,7 +146,7 @@ def _lives(app: Application, through: str) -> Any:
         async with web.client() as client:
             return (await client.get("/scope")).json()["scope"]["state"]
 
-    return foretold.run(main).value, app.log
+    return foretold.run(main, background_errors="ignore").value, app.log
 
 
 async def _serve(server: uvicorn.Server) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import json
 from typing import Any
 
+from tests.fidelity.web_probes import ANSWERS
+
 Log = list[Any]
 ENDLESS_CHUNK = b"x" * 1_000
 LARGE = 3_000_000
@@ -97,6 +99,14 @@ class Application:
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         await self._until_left(receive)
 
+    async def do_early(self, scope: Any, receive: Any, send: Any) -> None:
+        """All of a body, and its end a while later."""
+        await start(send, [(b"content-length", b"4")])
+        await send({"type": "http.response.body", "body": b"body", "more_body": True})
+        await asyncio.sleep(0.01)
+        self.log.append("ends")
+        await send({"type": "http.response.body"})
+
     async def do_background(self, scope: Any, receive: Any, send: Any) -> None:
         """Work after the response."""
         await respond(send, b"done")
@@ -145,6 +155,28 @@ class Application:
     async def do_too_short(self, scope: Any, receive: Any, send: Any) -> None:
         await start(send, [(b"content-length", b"10")])
         await send({"type": "http.response.body", "body": b"half"})
+
+    async def do_answers(self, scope: Any, receive: Any, send: Any) -> None:
+        """One of the table's, message by message."""
+        try:
+            for message in ANSWERS[scope["path"].split("/")[2]]:
+                await send(message)
+        except Exception as error:
+            self.log.append(type(error).__name__)
+            raise
+
+    async def do_heard(self, scope: Any, receive: Any, send: Any) -> None:
+        """All that it hears, until the client has said everything or is gone."""
+        headers = [(n, v) for n, v in scope["headers"] if n != b"host" or b":" not in v]
+        self.log.append((scope["method"], scope["path"], headers))
+        size = 0
+        message: dict[str, Any] = {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+            size += len(message.get("body", b""))
+        # What came before the client was gone may be lost with it: that is a race.
+        self.log.append(size if message["type"] == "http.request" else message["type"])
+        await respond(send, b"heard")
 
     async def do_remember(self, scope: Any, receive: Any, send: Any) -> None:
         """How often it was asked."""

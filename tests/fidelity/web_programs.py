@@ -142,6 +142,67 @@ async def connections(stage: Any) -> Any:
     return len(set(ports)), other in ports, after in [*ports, other]
 
 
+async def limits(stage: Any) -> Any:
+    """No more connections than the client's limits allow: who waits too long for one is told so, in
+    turn; and no more are kept, nor longer."""
+    few = httpx.Limits(max_connections=1)
+    async with stage.client(limits=few, timeout=httpx.Timeout(5, pool=SHORT_S)) as client:
+        asking = asyncio.create_task(client.get("/never"))
+        await until(stage, "waits")
+        found = [await outcome(client.get("/port"))]
+        waiting = [asyncio.create_task(client.get("/port")) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        asking.cancel()
+        await asyncio.wait([*waiting, asking])
+        ports = [task.result().content for task in waiting[1:]]
+        found.append((waiting[0].cancelled(), ports[0] == ports[1]))
+    for kept in (httpx.Limits(max_keepalive_connections=0), httpx.Limits(keepalive_expiry=0.02)):
+        async with stage.client(limits=kept) as client:
+            ports = [(await client.get("/port")).content for _ in range(3)]
+            await asyncio.sleep(SHORT_S)
+            found.append((len(set(ports)), (await client.get("/port")).content in ports))
+    return found
+
+
+async def reuse(stage: Any) -> Any:
+    """Of several idle connections the oldest is taken; the hundred and first request waits."""
+    async with stage.client(timeout=httpx.Timeout(5, pool=SHORT_S)) as client:
+        asking = [asyncio.create_task(client.get("/never")) for _ in range(100)]
+        while stage.log.count("waits") < 100:
+            await asyncio.sleep(0.001)
+        found = [await outcome(client.get("/port"))]
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
+        async with client.stream("GET", "/port") as first, client.stream("GET", "/port") as second:
+            old, young = await first.aread(), await second.aread()
+        again = [(await client.get("/port")).content for _ in range(2)]
+        return found, old != young, again == [old, old]
+
+
+async def early(stage: Any) -> Any:
+    """A body is complete when it has its length. The next request waits for the server."""
+    async with stage.client() as client:
+        first = await outcome(client.get("/early"))
+        before = "ends" in stage.log
+        second = (await client.get("/port")).status_code
+        return first, before, second, "ends" in stage.log
+
+
+async def closing(stage: Any) -> Any:
+    """A client is closed, with a request in flight and half a response read."""
+    client = stage.client()
+    asking = asyncio.create_task(outcome(client.get("/never")))
+    await until(stage, "waits")
+    async with client.stream("GET", "/stalls") as response:
+        await client.aclose()
+        left = await outcome(response.aread())
+    while stage.log.count("http.disconnect") < 2:
+        await asyncio.sleep(0.001)
+    return await asking, left
+
+
 async def cookies(stage: Any) -> Any:
     """Each client has cookies of its own."""
     async with stage.client() as one, stage.client() as other:
@@ -164,6 +225,6 @@ async def killed(stage: Any) -> Any:
 
 
 PROGRAMS = (
-    scope, statuses, bodies, mistakes, time_limits, leaving, background, connections, cookies,
-    killed,
+    scope, statuses, bodies, mistakes, time_limits, leaving, background, connections, limits, reuse,
+    early, closing, cookies, killed,
 )  # fmt: skip

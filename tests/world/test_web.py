@@ -461,8 +461,72 @@ def test_a_client_needs_a_name(actor: Any) -> None:
         web = await world.web(FastAPI())
         with pytest.raises(UsageError, match="takes an actor or a name"):
             web.client(actor)
-        with pytest.raises(UsageError, match="decides how requests travel"):
-            web.client("ada", transport=httpx.MockTransport(lambda request: httpx.Response(200)))
+
+    run(main)
+
+
+ANOTHER_WAY = {
+    "transport": httpx.MockTransport(lambda request: httpx.Response(200)),
+    "mounts": {"all://": None},
+    "proxy": "http://proxy:3128",
+    "http1": False,
+    "http2": True,
+    "trust_env": True,
+}
+
+
+@WAYS
+@pytest.mark.parametrize("option", ANOTHER_WAY)
+def test_an_option_that_would_have_no_effect_is_refused(through: str, option: str) -> None:
+    """No option of httpx is ignored silently; one that says what is the case anyway is taken."""
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(FastAPI(), through=through)
+        with pytest.raises(UsageError, match=f"{option}=.*decides how requests travel"):
+            web.client("ada", **{option: ANOTHER_WAY[option]})
+        calm: dict[str, Any] = {"proxy": None, "http1": True, "http2": False, "trust_env": False}
+        async with web.client("ada", **calm) as ada:
+            assert (await ada.get("/")).status_code == 404
+
+    run(main)
+
+
+@WAYS
+@pytest.mark.parametrize(("patience", "answered", "until"), [(0.5, 2, 1), (1.5, 6, 3)])
+def test_a_client_keeps_to_its_limits(
+    through: str, patience: float, answered: int, until: int
+) -> None:
+    """Requests wait for a connection, and no longer than the client wants to. (In httpcore, its
+    patience begins anew when it was not the quickest to take one.)"""
+
+    async def main(world: foretold.World) -> Any:
+        web = await world.web(application([]), through=through)
+        limits, loop = httpx.Limits(max_connections=2), asyncio.get_running_loop()
+        async with web.client(limits=limits, timeout=httpx.Timeout(9, pool=patience)) as client:
+            began = loop.time()
+            asking = [client.get("/wait/1") for _ in range(6)]
+            found = await asyncio.gather(*asking, return_exceptions=True)
+            return [type(one).__name__ for one in found], loop.time() - began
+
+    found, took = run(main)
+    assert (found.count("Response"), found.count("PoolTimeout")) == (answered, 6 - answered)
+    assert until <= took < until + 0.1
+
+
+def test_a_websocket_straight_into_asgi_is_refused() -> None:
+    """One that is meant, with all of its headers, is told where WebSockets are."""
+    headers = {
+        "connection": "upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+
+    async def main(world: foretold.World) -> None:
+        web = await world.web(FastAPI())
+        async with web.client() as client:
+            with pytest.raises(UsageError, match="has no place straight in ASGI"):
+                await client.get("/", headers=headers)
 
     run(main)
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 NO_RESPONSE = "Server disconnected without sending a response."
 INCOMPLETE = "peer closed connection without sending complete message body"
 LOW_WATER_BYTES = 16_384
-CLOSED = object()
-"""In a packet: the server has closed the connection with it."""
 
 
 class Answer:
@@ -48,11 +46,6 @@ class Answer:
 
     def arrives(self, packet: list[Any]) -> None:
         """Some of the response is here."""
-        if packet[-1] is CLOSED:
-            packet.pop()
-            if self.link is not None:
-                self.link.drop_client()
-            self._error = self._error or self._cut_short
         self.parts.extend(packet)
         packet.clear()
         self._wake()
@@ -151,6 +144,7 @@ class Body(httpx.AsyncByteStream, AsyncIterator[bytes]):
             answer.complete = True
             raise StopAsyncIteration
         answer.read(part)
+        answer.complete = answer.received == answer.expected
         return part
 
     async def aclose(self) -> None:
@@ -161,4 +155,6 @@ class Body(httpx.AsyncByteStream, AsyncIterator[bytes]):
         answer.link = None
         if not answer.complete and answer.parts and answer.parts[0] is None:
             answer.complete = True
-        self._done(link) if answer.complete else link.close_client()
+        if not answer.complete:
+            link.close_client()
+        self._done(link)

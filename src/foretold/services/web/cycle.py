@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+import h11
+
 from foretold.kernel.threads.baton import StrandEnded
-from foretold.services.web.answer import CLOSED
+from foretold.services.web.http1 import BROKEN, TOO_LITTLE, TOO_MUCH, answered, bytes_of
 
 if TYPE_CHECKING:
     from foretold.services.web.answer import Answer
@@ -28,8 +29,11 @@ TOGETHER_NS = 50_000
 HIGH_WATER_BYTES = 65_536 + 212_992 + 131_072
 """What uvicorn and the kernels on both sides hold of a body that nobody reads, before `send`
 waits."""
-BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+CLOSED = object()
+"""In a packet: the server has closed the connection with it."""
 FAILED = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+Refusal = tuple[()] | tuple[tuple[int, list[Any], int], bytes]
+"""Head and body; empty: silence."""
 START, BODY = "http.response.start", "http.response.body"
 
 
@@ -39,12 +43,19 @@ class Cycle:
 
     def __init__(self, process: Process, link: Link, answer: Answer, scope: dict[str, Any]) -> None:
         self.process, self.link, self.answer, self.scope = process, link, answer, scope
+        self.is_last = False
+        """The client has said that it is the last request of its connection."""
         self._body: list[bytes] = []
         self._more_body = True
         self._news = asyncio.Event()
         self.disconnected = False
         self.started = self.complete = False
-        self._has_body = True
+        self.refusal: Refusal | None = None
+        """Not None: the server answers for the application; or not at all."""
+        self._following: Cycle | None = None
+        """The client's next request, which has come before the end of this response."""
+        self._broken = False
+        """h11 has refused something: it takes no more."""
         self._left: int | None = None
         """How much of the announced length is still to come."""
         self._packet: list[Any] | None = None
@@ -52,10 +63,19 @@ class Cycle:
 
     def begin(self, body: bytes, more: bool) -> None:
         """The head has arrived, and perhaps the body with it."""
-        process = self.process
-        self.link.cycle = self
         self.arrives(body, more)
-        scope = self.scope
+        former = self.link.cycle
+        if former is None or former.complete:
+            self._enter()
+        else:
+            former._following = self
+
+    def _enter(self) -> None:
+        self.link.cycle = self
+        if self.refusal is not None:
+            self._refuse(*self.refusal)
+            return
+        process, scope = self.process, self.scope
         name = f"{scope['method']} {scope['path']}"
         loop, context = process.loop, process.context.copy()
         task = loop.create_task(self.run(process.app), name=name, context=context)
@@ -143,43 +163,52 @@ class Cycle:
                 f"Unexpected ASGI message '{kind}' sent, after response already completed."
             )
 
-    def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        length, chunked, close = None, False, False
-        for name, value in headers:
-            lower = name.lower()
-            if lower == b"content-length":
-                length = int(value)
-            elif lower == b"transfer-encoding":
-                chunked = value.lower() == b"chunked"
-            elif lower == b"connection" and value.lower() == b"close":
-                close = True
-        self.started = True
-        self._has_body = self.scope["method"] != "HEAD" and status not in BODILESS
-        if length is None and not chunked and status not in BODILESS:
-            headers.append((b"transfer-encoding", b"chunked"))
-        if self._has_body and not chunked:
-            self._left = length
-        if close or not self.process.is_open:
-            self.link.keep_alive = False
-        self._say((status, headers, length if self._has_body else 0))
+    def _start(self, status: Any, headers: list[Any]) -> None:
+        self.started = self._broken = True
+        scope, link = self.scope, self.link
+        head = answered(scope["method"], status, headers, self.is_last)
+        self._broken = head.is_tunnel
+        self._left = head.length
+        if head.close or not self.process.is_open:
+            link.keep_alive = False
+        self._say((head.status, head.headers, head.length))
 
-    def _send_body(self, body: bytes, more: bool) -> None:
-        body = bytes(body) if self._has_body else b""
+    def _send_body(self, body: Any, more: bool) -> None:
+        if self._broken:
+            raise h11.LocalProtocolError(BROKEN)
+        self._broken = True
+        body = b"" if self.scope["method"] == "HEAD" else bytes_of(body, self._left)
         if self._left is not None:
             self._left -= len(body)
             if self._left < 0:
-                raise RuntimeError("Response content longer than Content-Length")
+                raise h11.LocalProtocolError(TOO_MUCH)
         if body:
             self.answer.unread += len(body)
             self._say(body)
-        if self._left and not more:
-            raise RuntimeError("Response content shorter than Content-Length")
         if not more:
-            self.complete = True
-            self._say(None)
-            self._news.set()
-            if not self.link.keep_alive:
-                self._close()
+            self._end()
+        self._broken = False
+
+    def _end(self) -> None:
+        """The application has sent the last of its response."""
+        self.complete = True
+        self._news.set()
+        if self._left:
+            raise h11.LocalProtocolError(TOO_LITTLE)
+        self._say(None)
+        if not self.link.keep_alive:
+            self._close()
+        elif self._following is not None and self.link.server is not None:
+            self._following._enter()
+
+    def _refuse(self, head: Any = None, body: bytes = b"") -> None:
+        """The server's own answer to a request that the application does not get."""
+        if head is not None:
+            self.started = self.complete = True
+            self.answer.unread += len(body)
+            for part in (head, body, None):
+                self._say(part)
+            self._close()
 
     def _close(self) -> None:
         """Close the connection: with the packet that has just left, as TCP does, or behind it."""
@@ -198,5 +227,14 @@ class Cycle:
             return
         self._packet, self._packet_ns = [part], now_ns + TOGETHER_NS
         size = len(part) if isinstance(part, bytes) else 0
-        arrives_ns = self.link.to_client(size, self.answer.arrives, self._packet)
+        arrives_ns = self.link.to_client(size, self._arrive, self._packet)
         self._packet_ns = min(self._packet_ns, arrives_ns - 1)
+
+    def _arrive(self, packet: list[Any]) -> None:
+        """What was sent comes to the client."""
+        is_last = packet[-1] is CLOSED
+        if is_last:
+            packet.pop()
+        self.answer.arrives(packet)
+        if is_last:
+            self.link.closed_by_server()

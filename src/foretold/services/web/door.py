@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
+from foretold.services.web.lifespan import SAYS_SO, ShutdownFailed
+
 MARK = "x-foretold-mark"
 """A header by which the door knows a request that something shall happen to. It takes it away."""
 PATIENCE_S = 0.5
@@ -102,11 +104,17 @@ class Door:
     """The application as the server calls it."""
 
     def __init__(
-        self, app: Any, marks: dict[str, Mark], tell: Callable[[str, str], object]
+        self,
+        app: Any,
+        marks: dict[str, Mark],
+        tell: Callable[[str, str], object],
+        lifespan_failed: Callable[[Exception], object],
     ) -> None:
         self.app = app
         self.marks = marks
         self.tell = tell
+        self.lifespan_failed = lifespan_failed
+        """Called if it fails once the application is up: no server makes much of that."""
         self.visits: list[Visit] = []
         self.stepwise = False
         """Requests can be held: only then their coroutines are looked after."""
@@ -120,12 +128,28 @@ class Door:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         if scope["type"] == "http":
             return await self._visit(scope, receive, send)
+        if scope["type"] == "lifespan":
+            return await self._live(scope, receive, send)
+        return await self.app(scope, receive, send)
+
+    async def _live(self, scope: Any, receive: Any, send: Any) -> Any:
+        said: dict[str, Any] = {}
+
+        async def send_and_note(message: Any) -> None:
+            await send(message)
+            said[message["type"]] = message.get("message", "")
+
         try:
-            return await self.app(scope, receive, send)
+            result = await self.app(scope, receive, send_and_note)
         except BaseException as error:
-            if scope["type"] == "lifespan":
-                self.error = error
+            self.error = error
+            if isinstance(error, Exception) and "lifespan.startup.complete" in said:
+                self.lifespan_failed(error)
             raise
+        why = said.get("lifespan.shutdown.failed")
+        if why is not None:
+            self.lifespan_failed(ShutdownFailed(why or SAYS_SO.format("shutdown")))
+        return result
 
     async def _visit(self, scope: Any, receive: Any, send: Any) -> Any:
         visit, held = Visit(), None

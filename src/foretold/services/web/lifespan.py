@@ -9,11 +9,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+SAYS_SO = "the application says so: lifespan.{}.failed"
 WRONG_ORDER = "Got invalid state transition on lifespan protocol."
 
 
 class StartupFailed(Exception):
     """The application says that its startup has failed."""
+
+
+class ShutdownFailed(Exception):
+    """The application says that its shutdown has failed."""
 
 
 class Lifespan:
@@ -43,7 +48,7 @@ class Lifespan:
             await asyncio.wait([self._task])  # Starlette raises after it has said so
         if self.error is not None:
             raise self.error
-        raise StartupFailed(self.failed or "the application says so: lifespan.startup.failed")
+        raise StartupFailed(self.failed or SAYS_SO.format("startup"))
 
     async def shutdown(self) -> None:
         """Let it end; what goes wrong there is told, and stops nobody."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foretold.services.web.answer import Answer
     from foretold.services.web.cycle import Cycle
+    from foretold.services.web.pool import Place
     from foretold.services.web.process import Process
     from foretold.tape import Stream
     from foretold.world.host import Host
@@ -50,16 +51,19 @@ class Link:
 
     __slots__ = (
         "address", "answer", "back", "choices", "client", "client_clock", "cycle", "idle_since_ns",
-        "keep_alive", "last_back_ns", "last_there_ns", "process", "server", "server_clock",
-        "there", "wire",
+        "keep_alive", "last_back_ns", "last_there_ns", "place", "process", "server",
+        "server_clock", "there", "wire",
     )  # fmt: skip
 
-    def __init__(self, process: Process, client: Host, address: Any, choices: Stream) -> None:
+    def __init__(
+        self, process: Process, client: Host, address: Any, choices: Stream, place: Place
+    ) -> None:
         host = process.host
         world = host.world
         self.process = process
         self.address = address
         self.choices = choices
+        self.place = place
         self.wire = world.wire
         self.client_clock, self.server_clock = client.kernel.clock, host.kernel.clock
         self.there: Path = world.network.path(client.stack, host.stack)
@@ -127,7 +131,7 @@ class Link:
         elif end is self.server:
             self.drop_server()
             if not silently:
-                self.to_client(0, self._closed_by_server)
+                self.to_client(0, self.closed_by_server)
 
     def close_client(self) -> None:
         """The client hangs up."""
@@ -165,7 +169,8 @@ class Link:
         if cycle is not None:
             cycle.client_left()
 
-    def _closed_by_server(self) -> None:
+    def closed_by_server(self) -> None:
+        """The client hears that the server has hung up."""
         answer = self.answer
         self.drop_client()
         if answer is not None:

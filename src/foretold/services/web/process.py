@@ -7,11 +7,14 @@ import contextvars
 import signal
 import socket
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from foretold.services.web.cycle import logger
 from foretold.services.web.lifespan import Lifespan
 
 if TYPE_CHECKING:
+    import httpx
+
     from foretold.services.web.link import Link
     from foretold.services.web.server import Web
 
@@ -33,20 +36,12 @@ class Process:
         """It takes connections."""
         self._stop = asyncio.Event()
         self._idle: asyncio.Event | None = None
-        self._base: dict[str, Any] = {}
 
     async def live(self) -> None:
         """The main of the host: start, serve, and end when it is told to."""
         self.loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         self.app = self.web.open_door()
         lifespan = await self._start()
-        self._base = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "server": (self.host.ip, self.web.port),
-            "root_path": self.web.root_path,
-        }
         with socket.create_server(("0.0.0.0", self.web.port), backlog=BACKLOG):
             self.state, self.is_open = lifespan.state, True
             self.web.process = self
@@ -56,7 +51,6 @@ class Process:
         await lifespan.shutdown()
         if lifespan.failed is not None or (lifespan.error and not lifespan.unsupported):
             logger.error("Application shutdown failed.", exc_info=lifespan.error)
-            self.web.note("shutdown failed", repr(lifespan.error or lifespan.failed))
 
     state: dict[str, Any]
 
@@ -89,9 +83,22 @@ class Process:
         if self._idle is not None and not self.tasks:
             self._idle.set()
 
-    def scope(self, head: dict[str, Any]) -> dict[str, Any]:
-        """The scope of a request."""
+    def scope(self, request: httpx.Request, target: bytes, address: Any) -> dict[str, Any]:
+        """The scope of a request, but for its headers: as uvicorn makes it, in its order."""
         root = self.web.root_path
-        if root:
-            head["path"], head["raw_path"] = root + head["path"], root.encode() + head["raw_path"]
-        return {**self._base, **head, "state": self.state.copy()}
+        raw_path, _, query = target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": (self.host.ip, self.web.port),
+            "client": address,
+            "scheme": request.url.scheme,
+            "method": request.method,
+            "root_path": root,
+            "path": root + unquote(raw_path.decode("ascii")),
+            "raw_path": root.encode("ascii") + raw_path,
+            "query_string": query,
+            "headers": [],
+            "state": self.state.copy(),
+        }

@@ -13,7 +13,7 @@ from foretold.arguments import check_word
 from foretold.errors import UsageError
 from foretold.services.web.cycle import logger
 from foretold.services.web.door import Door, Mark, Visit
-from foretold.services.web.lifespan import StartupFailed
+from foretold.services.web.lifespan import SAYS_SO, StartupFailed
 from foretold.services.web.process import Process
 from foretold.trace import ASKED_BY, REQUEST, SERVICE, Event
 
@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 WAYS = ("asgi", "uvicorn")
 INSECURE = httpx.create_ssl_context(verify=False)
 """Made once: httpx would read the authorities' file for each client."""
+LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+"""httpx's own."""
+NOT_OURS: dict[str, Any] = {
+    "transport": None, "mounts": None, "app": None, "proxy": None, "proxies": None,
+    "http1": True, "http2": False, "trust_env": False,
+}  # fmt: skip
+"""Options of a client that would send its requests another way."""
 RETRY_S = 1.0
 """A supervisor starts a server again that has failed to start, after so long."""
 ADDRESSES = "addresses of actors"
@@ -78,7 +85,7 @@ class Web:
     def open_door(self) -> Door:
         """The application, as this process of the host has it."""
         app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
-        self.door = Door(app, self.marks, self.note)
+        self.door = Door(app, self.marks, self.note, self.lifespan_failed)
         if self.world.trace.detail:
             self.door.on_visit = self._tell_visit
         nemesis = self.world.nemesis
@@ -106,6 +113,13 @@ class Web:
         logger.error("Application startup failed.", exc_info=error)
         self.note("startup failed", repr(error))
         await asyncio.sleep(RETRY_S)
+
+    def lifespan_failed(self, error: Exception) -> None:
+        """What the application does at its end went wrong, or what its lifespan does meanwhile. A
+        server only logs that; here it is an error that nobody has caught."""
+        self.note("lifespan failed", repr(error))
+        message = f"the lifespan of the application at {self.host.name} failed"
+        self.world.note_background({"message": message, "exception": error})
 
     def note(self, what: str, about: str) -> None:
         """Something happened to the server."""
@@ -147,18 +161,19 @@ class Web:
         """A client with an address, cookies and headers of its own: for an actor of a machine, or
         for whoever has that name. `options` are those of `httpx.AsyncClient`."""
         name = _name_of(actor)
-        for taken in ("transport", "mounts", "proxy", "http2"):
-            if taken in options:
-                raise UsageError(f"web.client({taken}=…): world.web decides how requests travel")
+        _check_options(options)
         ip = address_of(self.world, name) if name is not None else None
-        verify = options.pop("verify", None)
+        limits = options.pop("limits", None) or LIMITS
+        cert = options.pop("cert", None)
+        verify = options.pop("verify", INSECURE if cert is None else False)
 
         def over_the_network() -> httpx.AsyncBaseTransport:
-            context = INSECURE if verify is None else verify
-            return httpx.AsyncHTTPTransport(verify=context, local_address=ip, trust_env=False)
+            return httpx.AsyncHTTPTransport(
+                verify=verify, cert=cert, limits=limits, local_address=ip, trust_env=False
+            )
 
         def straight() -> httpx.AsyncBaseTransport:
-            return AsgiTransport(self, name or "client", ip, over_the_network)
+            return AsgiTransport(self, name or "client", ip, over_the_network, limits)
 
         make = straight if self.through == "asgi" else over_the_network
         settings = {"base_url": self.url, "trust_env": False, "verify": INSECURE, **options}
@@ -175,6 +190,15 @@ class Web:
         if kind == "request_inside" and self.door is not None:
             self.door.stepwise = True
         return failure
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """What would have no effect is refused, unless it says what is the case."""
+    for taken, given in options.items():
+        if taken in NOT_OURS and given is not NOT_OURS[taken]:
+            raise UsageError(
+                f"web.client({taken}={given!r}): world.web decides how requests travel"
+            )
 
 
 def _name_of(actor: Any) -> str | None:
@@ -257,7 +281,7 @@ async def _serve(web: Web) -> None:
         try:
             await uvicorn.Server(config).serve()
         except SystemExit:
-            error = door.error or StartupFailed("the application says so: lifespan.startup.failed")
+            error = door.error or StartupFailed(SAYS_SO.format("startup"))
             await web.did_not_start(error)
         else:
             return

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import httpx
 
-from foretold.kernel.clock import NS
 from foretold.services.web.answer import Answer, Body
 from foretold.services.web.cycle import Cycle
+from foretold.services.web.http1 import TOO_LITTLE, TOO_MUCH, asked
 from foretold.services.web.link import Link
+from foretold.services.web.pool import Place, Pool
+from foretold.services.web.upgrade import refusal_of
 from foretold.world.net.network import SYN_RETRY_NS
 from foretold.world.net.tcp import SYN_GIVE_UP_NS
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from foretold.tape import Stream
     from foretold.world.host import Host
 
-KEEP_ALIVE_NS = 5 * NS
-"""uvicorn closes a connection that was idle for so long, and httpx does not use it again."""
 BLOCK_BYTES = 65_536
 REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
@@ -36,29 +35,41 @@ REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 class AsgiTransport(httpx.AsyncBaseTransport):
     """The connections of one client."""
 
-    def __init__(self, web: Web, name: str, ip: str | None, elsewhere: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        web: Web,
+        name: str,
+        ip: str | None,
+        elsewhere: Callable[[], Any],
+        limits: httpx.Limits,
+    ) -> None:
         self.web, self.name, self.ip = web, name, ip
         self._elsewhere = elsewhere
         self._other: httpx.AsyncBaseTransport | None = None
         """For requests to other servers."""
-        self._idle: list[Link] = []
+        self._pool = Pool(limits)
         self._choices: Stream = web.world.tape.stream("net", f"{web.host.name}:{name}")
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
         if url.host != self.web.host.name or url.port != self.web.port:
             return await self._from_elsewhere(request)
+        if not request.method.isascii():
+            raise TypeError("method strings may not include unicode characters.")
         loop = asyncio.get_running_loop()
         timeouts = request.extensions.get("timeout") or {}
-        link = self._idle_link()
-        if link is None:
-            link = await self._connect(loop, timeouts.get("connect"))
-        answer = Answer(link, loop)
+        place = await self._pool.place(loop, timeouts.get("pool"))
+        link = place.link
         try:
+            if link is None:
+                link = await self._connect(loop, timeouts.get("connect"), place)
+            answer = Answer(link, loop)
             await self._send(request, link, answer)
             return await self._head(answer, timeouts.get("read"))
         except BaseException:
-            link.close_client()
+            if link is not None:
+                link.close_client()
+            self._pool.leave(place)
             raise
 
     async def _from_elsewhere(self, request: httpx.Request) -> httpx.Response:
@@ -67,35 +78,19 @@ class AsgiTransport(httpx.AsyncBaseTransport):
         return await self._other.handle_async_request(request)
 
     async def aclose(self) -> None:
-        """The client is closed: its idle connections are."""
-        idle, self._idle = self._idle, []
-        for link in idle:
-            link.close_client()
+        """The client is closed: its connections are."""
+        self._pool.close()
         if self._other is not None:
             await self._other.aclose()
 
     # --- connections -----------------------------------------------------------------------------
 
-    def _idle_link(self) -> Link | None:
-        while self._idle:
-            link = self._idle.pop()
-            if link.client is None:
-                continue
-            if link.client_clock.ns - link.idle_since_ns < KEEP_ALIVE_NS:
-                return link
-            link.close_client()
-        return None
-
     def _rest(self, link: Link) -> None:
-        """A response was read to its end: its connection is free."""
+        """A response is read, or nobody wants the rest of it: its connection is free, or gone."""
         link.answer = None
-        if link.client is not None and link.keep_alive:
-            link.idle_since_ns = link.client_clock.ns
-            self._idle.append(link)
-        else:
-            link.close_client()
+        self._pool.leave(link.place)
 
-    async def _connect(self, loop: Any, timeout_s: float | None) -> Link:
+    async def _connect(self, loop: Any, timeout_s: float | None, place: Place) -> Link:
         """A connection of its own, once the server has accepted it."""
         attempt = Attempt(self.web, loop.host, self._choices, loop.create_future())
         attempt.begin()
@@ -111,34 +106,47 @@ class AsgiTransport(httpx.AsyncBaseTransport):
         if attempt.process is None:
             raise httpx.ConnectError("All connection attempts failed")
         address = (self.ip or loop.host.ip, loop.host.stack.free_port())
-        return Link(attempt.process, loop.host, address, self._choices)
+        place.link = link = Link(attempt.process, loop.host, address, self._choices, place)
+        return link
 
     # --- a request -------------------------------------------------------------------------------
 
     async def _send(self, request: httpx.Request, link: Link, answer: Answer) -> None:
         process = link.process
-        head = head_of(request, link.address)
-        trace = self.web.world.trace
+        target = request.extensions.get("target", request.url.raw_path)
+        head = asked(request.method, target, request.headers.raw)
+        scope = process.scope(request, target, link.address)
+        scope["headers"] = [*head.headers]
         self.web.requests += 1
+        self.web.world.trace.note("web", self.name, request.method, scope["path"])
+        cycle = Cycle(process, link, answer, scope)
+        cycle.is_last = head.close
+        if head.upgrade == b"websocket":
+            cycle.refusal = refusal_of(request.method, target, head.headers)
         try:
             content = request.content
         except httpx.RequestNotRead:
             content = None
-        trace.note("web", self.name, request.method, head["path"])
-        cycle = Cycle(process, link, answer, process.scope(head))
-        if content is not None and len(content) <= BLOCK_BYTES:
+        if content is not None and len(content) <= BLOCK_BYTES and head.suits(len(content)):
             link.to_server(len(content), cycle.begin, content, False)
             return
         link.to_server(0, cycle.begin, b"", True)
+        sent = 0
         async for chunk in request.stream:  # type: ignore[union-attr]  # an async client's stream
+            sent += len(chunk)
+            if head.length is not None and sent > head.length:
+                raise httpx.LocalProtocolError(TOO_MUCH)
             for start in range(0, len(chunk), BLOCK_BYTES):
                 block = chunk[start : start + BLOCK_BYTES]
                 link.to_server(len(block), cycle.arrives, block, True)
+        if not head.suits(sent):
+            raise httpx.LocalProtocolError(TOO_LITTLE)
         link.to_server(0, cycle.arrives, b"", False)
 
     async def _head(self, answer: Answer, timeout_s: float | None) -> httpx.Response:
         status, headers, answer.expected = await answer.next(timeout_s)
         answer.started = True
+        answer.complete = answer.expected == 0
         self.web.world.trace.note("web", self.name, str(status))
         return httpx.Response(
             status,
@@ -149,20 +157,6 @@ class AsgiTransport(httpx.AsyncBaseTransport):
                 "reason_phrase": REASONS.get(status, b""),
             },
         )
-
-
-def head_of(request: httpx.Request, address: Any) -> dict[str, Any]:
-    """What of a request's scope the client decides."""
-    raw_path, _, query = request.url.raw_path.partition(b"?")
-    return {
-        "method": request.method,
-        "scheme": request.url.scheme,
-        "path": unquote(raw_path.decode("ascii")),
-        "raw_path": raw_path,
-        "query_string": query,
-        "headers": [(name.lower(), value) for name, value in request.headers.raw],
-        "client": address,
-    }
 
 
 class Attempt:
