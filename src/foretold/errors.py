@@ -34,7 +34,10 @@ class ForetoldError(Exception):
 
 
 class UsageError(ForetoldError):
-    """A call that cannot work as written. The message shows the line to write instead."""
+    """A call that cannot work as written. The message shows the line to write instead.
+
+    Raised inside a run it ends the whole search, with exit code 2: it is the test that is wrong.
+    """
 
 
 class TapeError(UsageError):

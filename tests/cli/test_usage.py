@@ -178,3 +178,45 @@ def test_any_message_can_be_printed(tmp_path: Path) -> None:
 def test_an_empty_target_is_not_all_tests(command: str, target: str) -> None:
     """To pytest it would be the whole folder: a variable that is not set must not start that."""
     assert "it is empty. Name it as module:function" in message_of(command, target)
+
+
+MISTAKEN = """
+import foretold
+
+
+class ShopModel:
+    def buy(self, amount): ...
+
+
+class Shop(foretold.Machine):
+    model = ShopModel
+
+    @foretold.rule()
+    async def buy(self): ...
+
+
+class Nameless(foretold.Machine):
+    @foretold.rule()
+    async def buy(self):
+        foretold.mutant("")
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--workers=2"]])
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("Shop", "ShopModel.buy does not take what the rule does"),
+        ("Nameless", "mutant needs a name, such as mutant('no check of the balance'); got ''\n"),
+    ],
+)
+def test_a_mistake_that_only_a_run_meets(
+    target: str, message: str, more: list[str], tmp_path: Path
+) -> None:
+    """A wrong call of foretold's in the test is no failure of the program: the search ends with
+    the message, and nothing is shrunk, saved or told as a story."""
+    (tmp_path / "shop.py").write_text(MISTAKEN, "utf-8")
+    said = message_of("explore", f"shop.py:{target}", "--runs=20", *more)
+    assert said.startswith(f"Error: {message}")
+    assert ("at shop.py:19" in said) == (target == "Nameless")
+    assert not list(tmp_path.glob(".foretold/**/*.tape"))

@@ -255,14 +255,33 @@ class OtherArguments(ShopModel):
         return amount
 
 
+class Waits(ShopModel):
+    """Does not do all at once."""
+
+    async def look(self) -> int:  # type: ignore[override]  # the mistake
+        return self.stock
+
+
+class NeedsMore(ShopModel):
+    """Cannot be made without knowing something."""
+
+    def __init__(self, stock: int) -> None:
+        self.stock = stock
+
+
 @pytest.mark.parametrize(
     ("model", "says"),
     [
         (Unrelated, "nothing would be compared: give it buy(…)"),
         (OtherArguments, "write def buy(self, n)"),
+        (NeedsMore, "a model is made without arguments"),
+        (Waits, "Waits.look is async, and a model is plain"),
+        (ShopModel(), "wrong: model = ShopModel()\n  right: model = ShopModel"),
+        ("ShopModel", "wrong: model = 'ShopModel'"),
+        ((0, lambda *_: 0), "model is the class of the model"),
     ],
 )
-def test_models_that_do_not_fit(model: type, says: str) -> None:
+def test_models_that_do_not_fit(model: Any, says: str) -> None:
     """A mistake is named before anything is compared."""
     machine = type("Mistaken", (Shop,), {"model": model})
     with pytest.raises(foretold.UsageError) as raised:

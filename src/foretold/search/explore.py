@@ -27,9 +27,10 @@ from foretold.search.planner import SeedPlanner
 from foretold.search.portfolio import EXHAUSTIVE
 from foretold.search.replayers import Replayer, replayer_for
 from foretold.search.rounds import Rounds
-from foretold.search.signature import Signature
+from foretold.search.signature import Signature, text_of
 from foretold.search.targets import importable_name
 from foretold.search.vacuity import hollow_in
+from foretold.search.words import short_path
 from foretold.search.workout import Workshop
 from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
@@ -380,6 +381,8 @@ class Search:
     def _found(self, tape: Tape, done: Brief, run: int, seed: int) -> Failure:
         wanted = done.signature
         assert wanted is not None, "only failing runs are noted"
+        if wanted.kind == _MISTAKE:
+            raise _mistake(wanted, done)
         error = done.error or _stand_in(wanted, done.message)
         found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
         found.profile = Settings.from_tape(tape.settings).profile
@@ -403,6 +406,16 @@ class Search:
             replayer=self.replayer,
             on_stage=lambda stage: self._tell_progress(run, stage),
         )
+
+
+_MISTAKE = f"{UsageError.__module__}.{UsageError.__qualname__}"
+
+
+def _mistake(wanted: Signature, done: Brief) -> UsageError:
+    """A call of foretold's that cannot work as written is nothing that a program does under some
+    tapes: there is nothing to shrink or to keep, the test has to be changed."""
+    said = done.message if done.error is None else text_of(done.error)
+    return UsageError(f"{said}\n  at {short_path(wanted.place)}" if wanted.place else said)
 
 
 def _stand_in(wanted: Signature, message: str) -> BaseException:

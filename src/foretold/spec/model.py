@@ -115,6 +115,8 @@ class Beside(Companion):
         before = _shown(vars(self._model)) if hasattr(self._model, "__dict__") else ""
         try:
             expected = run_on(self._model, operation)
+        except UsageError:
+            raise
         except Exception as error:
             said = f"the model says no: {_said(error)}"
             raise self._differs(operation, said, before) from error

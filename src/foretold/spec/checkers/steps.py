@@ -122,6 +122,8 @@ class ClassSteps:
             model = copy.deepcopy(memory.states[state])
             try:
                 result = run_on(model, operation)
+            except UsageError:
+                raise
             except Exception:  # in a state that never was, a model may raise anything: not this way
                 self._known[key] = None
             else:
@@ -149,14 +151,26 @@ def run_on(model: Any, operation: Operation) -> Any:
     method = getattr(model, operation.name)
     try:
         if not takes_result(method):
-            return method(**operation.arguments)
+            return _plain(method, method(**operation.arguments))
         seen = seen_of(operation)
-        verdict = method(**operation.arguments, result=seen)
+        verdict = _plain(method, method(**operation.arguments, result=seen))
     except Refused as refused:
         return Refusal(str(refused))
     if verdict is False:
         raise AssertionError(f"the model says that {operation.call} cannot give {seen!r}")
     return JUDGED
+
+
+def _plain(method: Callable[..., Any], result: Any) -> Any:
+    """A model that waits would need a schedule of its own: it does all at once."""
+    if not inspect.iscoroutine(result):
+        return result
+    result.close()
+    name = getattr(method, "__name__", "it")
+    raise UsageError(
+        f"{type(getattr(method, '__self__', None)).__name__}.{name} is async, and a model is "
+        f"plain: it does all at once.\n  wrong: async def {name}\n  right: def {name}"
+    )
 
 
 def takes_result(method: Callable[..., Any]) -> bool:

@@ -88,6 +88,7 @@ class Machine:
     tolerates: ClassVar[tuple[type[BaseException], ...]] = ()
     """What a rule may raise, under faults above all: it has failed then, and the run goes on."""
     model: ClassVar[Any] = None
+    """A class, of which each run makes an object: the same calls are made on it, and compared."""
     quiet_s: ClassVar[float] = 1.0
     """How much virtual time there is for work that goes on by itself, before a quiet moment."""
 
@@ -204,6 +205,7 @@ def _read(cls: type[Machine]) -> Blueprint:
         )
     _check_bundles(cls, (*initializers, *rules))
     _check_tolerated(cls)
+    _check_model(cls)
     return Blueprint(tuple(rules), tuple(initializers), tuple(invariants))
 
 
@@ -246,3 +248,19 @@ def _check_tolerated(cls: type[Machine]) -> None:
             f"{cls.__name__}.tolerates lists exceptions, such as (httpx.TransportError,); "
             f"got {given!r}"
         )
+
+
+def _check_model(cls: type[Machine]) -> None:
+    given: Any = cls.model
+    if given is None or isinstance(given, type):
+        return
+    of_a_class = hasattr(given, "__dict__") and not callable(given)
+    wrong, right = repr(given), "ShopModel"
+    if of_a_class:
+        right = type(given).__name__
+        wrong = f"{right}()"
+    raise UsageError(
+        f"{cls.__name__}.model is the class of the model, of which each run makes an object of its "
+        "own: one for all runs would know in one what was done in another.\n"
+        f"  wrong: model = {wrong}\n  right: model = {right}"
+    )
