@@ -68,7 +68,7 @@ __all__ = [
     "ChoiceSource",
     "StepDiscarded",
     "TapeData",
-    "call_inside",
+    "be_at_home",
     "clean_up",
     "draw",
     "missing_private_api",
@@ -430,8 +430,7 @@ class QuietContext(BuildContext):
 class Forgetful(dict[str, Any]):
     """For `target()`: takes every observation and keeps none, so that none comes twice."""
 
-    def __setitem__(self, key: str, value: Any) -> None:
-        pass
+    def __setitem__(self, key: str, value: Any) -> None: ...
 
 
 _NO_LABELS: AbstractContextManager[dict[str, int]] = nullcontext({})
@@ -528,10 +527,13 @@ def draw(
     return TapeData(source, label, shared, runner).draw(strategy)
 
 
-def call_inside(data: TapeData, function: Callable[[], T]) -> T:
-    """Call a plain function in which `assume`, `note` and their like know that they are at home."""
-    with QuietContext(data, wrapped_test=_no_test):
-        return function()
+def be_at_home(shared: Shared) -> Callable[[], None]:
+    """From now on `assume`, `note` and their like know that they are at home; until what is
+    returned here is called. For a whole run: a rule that waits stands still in the middle."""
+    before = _current_build_context.value
+    data = TapeData(CalmSource(), None, shared, not_set)
+    _current_build_context.value = QuietContext(data, wrapped_test=_no_test)
+    return lambda: setattr(_current_build_context, "value", before)
 
 
 def clean_up(shared: Shared) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import uuid
 from collections import Counter
@@ -402,6 +403,41 @@ def test_assume_in_a_rule_discards_the_step() -> None:
 
     past = [foretold.run(Assumes, seed=seed).reached.get("past it", 0) for seed in range(5)]
     assert sum(past) > 10
+
+
+def test_assume_is_at_home_in_every_kind_of_rule() -> None:
+    """Plain or async, with arguments or without, before an await and after it, in a task that the
+    rule waits for: Hypothesis warns of none of them (here a warning is an error), and outside of
+    the run it is as it was."""
+
+    class Assumes(foretold.Machine):
+        actors = 2
+
+        @foretold.rule()
+        def plain(self) -> None:
+            hypothesis.assume(False)
+
+        @foretold.rule(n=st.integers(0, 9))
+        async def after_a_wait(self, n: int) -> None:
+            hypothesis.assume(n < 8)
+            await asyncio.sleep(0.01)
+            hypothesis.note("not told")
+            hypothesis.assume(False)
+
+        @foretold.rule()
+        async def in_a_task(self) -> None:
+            await asyncio.create_task(self._assume())
+
+        async def _assume(self) -> None:
+            await asyncio.sleep(0.01)
+            hypothesis.assume(False)
+
+    outcome = foretold.explore(Assumes, runs=10, confirm=False)
+    assert outcome.failure is None, outcome.failure
+    for name in ("plain", "after_a_wait", "in_a_task"):
+        count = outcome.tally.rules[name]
+        assert count.tried == count.precondition_false > 10
+    assert not hypothesis.currently_in_test_context()
 
 
 def test_weights_say_how_often() -> None:

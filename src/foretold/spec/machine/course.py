@@ -9,9 +9,8 @@ or after a pause, while the others are in the middle of theirs. An actor does on
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -61,8 +60,6 @@ class Call:
     rule: Rule
     actor: Actor
     arguments: dict[str, Any]
-    data: Any = None
-    """What its arguments were drawn from."""
     references: list[Kept] = field(default_factory=list)
     """What of the arguments came from bundles."""
     outcome: Outcome = RUNNING
@@ -197,15 +194,13 @@ class Course:
         world.shared[COURSE] = self
         world.opening = lambda: program_text(self)
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
-        if any(rule.arguments or rule.targets for rule in self._all_rules()):
-            from foretold.spec.hypothesis_adapter import clean_up
+        if self.blueprint.uses_hypothesis:
+            from foretold.spec.hypothesis_adapter import be_at_home, clean_up
             from foretold.spec.machine.bundles import SHELVES, Shelves
 
             world.shared[SHELVES] = self._shelves = Shelves()
+            world.at_end.append(be_at_home(world.shared))
             world.at_end.append(lambda: clean_up(world.shared))
-
-    def _all_rules(self) -> Sequence[Rule]:
-        return (*self.blueprint.initializers, *self.blueprint.rules)
 
     async def _own(self, method: Callable[[], Any]) -> None:
         """`setup` and `teardown` may be plain methods as well."""
@@ -329,7 +324,7 @@ class Course:
         shelves = self._shelves
         assert shelves is not None, "made where rules have arguments"
         shelves.begin()
-        data = call.data = TapeData(stream, None, self.world.shared, self.machine)
+        data = TapeData(stream, None, self.world.shared, self.machine)
         try:
             for name, strategy in call.rule.arguments.items():
                 call.arguments[name] = data.draw(strategy, name)
@@ -392,7 +387,7 @@ class Course:
     async def _apply(self, call: Call) -> None:
         """Call the user's method, and say what came of it. Raises what fails the run."""
         try:
-            result = self._invoke(call)
+            result = call.rule.function(self.machine, **call.arguments)
             if inspect.isawaitable(result):
                 result = await result
         except Refused as refused:
@@ -411,15 +406,6 @@ class Course:
             call.outcome, call.result = "succeeded", result
             self._hand_over(call)
             self.tally.rule(call.name, "succeeded")
-
-    def _invoke(self, call: Call) -> Any:
-        rule = call.rule
-        work = functools.partial(rule.function, self.machine, **call.arguments)
-        if call.data is None or inspect.iscoroutinefunction(rule.function):
-            return work()
-        from foretold.spec.hypothesis_adapter import call_inside
-
-        return call_inside(call.data, work)
 
     def is_tolerated(self, error: BaseException) -> bool:
         """Whether a rule may raise this; a group may if all that is in it may."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +29,16 @@ class Blueprint:
     rules: tuple[Rule, ...]
     initializers: tuple[Rule, ...]
     invariants: tuple[Invariant, ...]
+
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        return (*self.initializers, *self.rules)
+
+    @property
+    def uses_hypothesis(self) -> bool:
+        """Whether there is anything to draw, or a rule could call `assume`. If not, there is no
+        need for Hypothesis, which takes its time to be imported."""
+        return "hypothesis" in sys.modules or any(r.arguments or r.targets for r in self.all_rules)
 
     def at(self, when: str) -> list[Invariant]:
         return [each for each in self.invariants if each.when == when]
@@ -151,15 +162,10 @@ def options_for(cls: type[Machine], text: str) -> Options:
 
 def _warm_up(blueprint: Blueprint) -> None:
     """Inside a run no file can be read, and Hypothesis reads some before its first draws."""
-    strategies = [
-        strategy
-        for rule in (*blueprint.initializers, *blueprint.rules)
-        for strategy in rule.arguments.values()
-    ]
-    if strategies:
+    if blueprint.uses_hypothesis:
         from foretold.spec.hypothesis_adapter import warm_up
 
-        warm_up(*strategies)
+        warm_up(*(given for rule in blueprint.all_rules for given in rule.arguments.values()))
 
 
 # ---------------------------------------------------------------- what a class says
