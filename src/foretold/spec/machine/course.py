@@ -18,6 +18,7 @@ from foretold.errors import Refused
 from foretold.spec.machine.actors import Actor, make_actors
 from foretold.spec.machine.checks import Checks
 from foretold.spec.machine.faulty import FaultsOfCalls
+from foretold.spec.machine.patience import Patience
 from foretold.spec.machine.printing import arguments_text, call_text, program_text
 from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
@@ -75,6 +76,8 @@ class Call:
     ended: int = 0
     began_ns: int = 0
     ended_ns: int = 0
+    task: asyncio.Task[None] | None = None
+    """None if it is made by the conductor, all at once."""
 
     @property
     def name(self) -> str:
@@ -128,6 +131,7 @@ class Course:
         self.failed_in = ""
         """Where, in words."""
         self.checks = Checks(self)
+        self._patience = Patience(self)
         self.companions: list[Companion] = []
         self._busy: dict[Actor, Call] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -193,6 +197,7 @@ class Course:
         world = self.world
         world.shared[COURSE] = self
         world.opening = lambda: program_text(self)
+        self._patience.begin()
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
         if self.blueprint.uses_hypothesis:
             from foretold.spec.hypothesis_adapter import be_at_home, clean_up
@@ -210,6 +215,7 @@ class Course:
 
     async def _leave(self) -> None:
         self._stopping = True
+        self._patience.end()
         left = [task for task in self._tasks if not task.done()]
         for task in left:
             task.cancel()
@@ -231,6 +237,11 @@ class Course:
             self.failure, self.failed_in = error, where
             if where:
                 error.add_note(f"foretold: {where}")
+
+    def stop(self, error: BaseException) -> None:
+        """End the run with this failure, whoever is at work."""
+        self.fail(error)
+        self._tell()
 
     # --- slots -----------------------------------------------------------------------------------
 
@@ -341,7 +352,7 @@ class Course:
         self._busy[call.actor] = call
         if call.number > 0:
             self._faults.come_with(call.number)
-        if len(self._busy) == 1 and not inspect.iscoroutinefunction(call.rule.function):
+        if len(self._busy) == 1 and not call.rule.is_async:
             await self._perform(call)  # it cannot be interrupted, and nobody else is there
             return
         who = f"{call.actor.name}." if len(self.actors) > 1 else ""
@@ -350,6 +361,7 @@ class Course:
         )
         self._tasks = [task for task in self._tasks if not task.done()]
         self._tasks.append(work)
+        call.task = work
 
     def _moment(self) -> int:
         self._moments += 1

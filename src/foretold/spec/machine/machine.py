@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from foretold.arguments import check_number
 from foretold.errors import UsageError
 from foretold.spec.machine.invariants import COMMIT, QUIET, Invariant, invariant_of
 from foretold.spec.machine.options import OPTIONS, Options, options_text
@@ -102,6 +103,11 @@ class Machine:
     """A class, of which each run makes an object: the same calls are made on it, and compared."""
     quiet_s: ClassVar[float] = 1.0
     """How much virtual time there is for work that goes on by itself, before a quiet moment."""
+    call_s_max: ClassVar[float] = 3600
+    """How much virtual time a call of a rule may take, unless it waits for one thing all the
+    while. Who polls for what never comes fails the run."""
+    call_steps_max: ClassVar[float] = 50_000
+    """The same in steps: how often it may wait."""
 
     TestCase: ClassVar[Any] = _TestCase()
 
@@ -212,6 +218,8 @@ def _read(cls: type[Machine]) -> Blueprint:
     _check_bundles(cls, (*initializers, *rules))
     _check_tolerated(cls)
     _check_model(cls)
+    check_number(f"{cls.__name__}.call_s_max", cls.call_s_max, above=0, finite=False)
+    check_number(f"{cls.__name__}.call_steps_max", cls.call_steps_max, above=0, finite=False)
     return Blueprint(tuple(rules), tuple(initializers), tuple(invariants))
 
 

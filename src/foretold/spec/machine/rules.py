@@ -48,6 +48,11 @@ class Rule:
         return preconditions_of(self.function)
 
     @property
+    def is_async(self) -> bool:
+        """Also if it is wrapped by a plain function, as many decorators do."""
+        return inspect.iscoroutinefunction(inspect.unwrap(self.function))
+
+    @property
     def needs(self) -> list[Bundle[Any]]:
         """Bundles that must not be empty: those that stand for an argument by themselves."""
         if not self.arguments:
