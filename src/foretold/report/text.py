@@ -28,6 +28,7 @@ _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LOOP = f"{os.sep}asyncio{os.sep}"
 _OF_CALL = re.compile(rf"{FAULTS}/call/\d+")
 """A fault that strikes together with a call of a machine."""
+_PROGRAM = re.compile(r"The program, (\d+) calls? of ")
 _SLOT = re.compile(r"machine/\d+")
 
 
@@ -41,7 +42,7 @@ def failure_note(failure: Failure, *, runs: int, command: str) -> str:
 
 def _found(failure: Failure, runs: int) -> str:
     if failure.run == 0:  # nothing was searched
-        shape = departures(failure.tape).rstrip(",")
+        shape = departures(failure.tape, failure.story).rstrip(",")
         return f"foretold replayed a saved failure (seed {failure.seed}; {shape})"
     settings = failure.tape.settings
     how = f"seed {failure.seed}, order {settings.get('order')}"
@@ -69,20 +70,22 @@ def _is_on(name: str, value: str) -> bool:
 
 
 def _shrunk(failure: Failure) -> str:
+    shape = departures(failure.tape, failure.story)
     if not failure.shrink_runs:
-        return f"not shrunk: {departures(failure.tape)}"
-    return f"shrunk to {departures(failure.tape)} in {count(failure.shrink_runs, 'run')}"
+        return f"not shrunk: {shape}"
+    return f"shrunk to {shape} in {count(failure.shrink_runs, 'run')}"
 
 
-def departures(tape: Tape) -> str:
-    """How far a tape is from the calm one: `1 delay and 2 chosen values`."""
+def departures(tape: Tape, story: str = "") -> str:
+    """How far a tape is from the calm one: `1 delay and 2 chosen values`. If the story of its run
+    is known, calls of rules are those that the story tells."""
     if not tape.scheduled_by_key:
         return "all choices come from the seed"
     chosen = sum(1 for choice in tape.choices.get(WORKLOAD, ()) if choice.value)
     counted = [
         (len(tape.schedule.holds), "delay"),
         (len(tape.schedule.slows), "late step"),
-        (_rule_calls(tape), "rule call"),
+        (_rule_calls(tape, story), "rule call"),
         (chosen, "chosen value"),
         (_faults_on(tape), "fault"),
         (_late_messages(tape), "late message"),
@@ -91,8 +94,11 @@ def departures(tape: Tape) -> str:
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
 
 
-def _rule_calls(tape: Tape) -> int:
-    """How many slots of a machine are in use; one may still find that nothing can be done."""
+def _rule_calls(tape: Tape, story: str) -> int:
+    """How many slots of a machine are in use; one may still find that nothing can be done, which
+    only a run can tell."""
+    if told := _PROGRAM.match(story):
+        return int(told[1])
     slots = (entries for name, entries in tape.choices.items() if _SLOT.fullmatch(name))
     return sum(bool(entries and entries[0].value) for entries in slots)
 

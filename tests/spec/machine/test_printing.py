@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 import foretold
+from foretold.report.text import failure_note
 from tests.spec.machine.programs import BalancedTrees, Till, Transfer
 
 
@@ -98,6 +100,34 @@ def test_no_actor_is_named_where_there_is_only_one() -> None:
 
     lines = program_of(foretold.explore(Alone, runs=5, confirm=False).failure)
     assert lines == ["begin(n=0)", "pay()  # fails: LookupError: no"]
+
+
+@pytest.mark.parametrize("of_an_invariant", [False, True])
+def test_a_precondition_that_raises(of_an_invariant: bool) -> None:
+    """There is no call to be blamed: whose precondition it was is said, and the headline counts the
+    calls that the program shows, those of `initialize` among them."""
+
+    def wrong(self: Any) -> bool:
+        raise LookupError("no such item")
+
+    def nothing(self: Any) -> None:
+        """A rule, or an invariant."""
+
+    members: dict[str, Any] = {"begin": foretold.initialize()(copied(nothing))}
+    what = foretold.invariant if of_an_invariant else foretold.rule
+    members["pay"] = foretold.rule()(copied(nothing))
+    members["odd"] = foretold.precondition(wrong)(what()(copied(nothing)))
+    cls = type("Odd", (foretold.Machine,), members)
+    failure = foretold.explore(cls, runs=5, confirm=False).failure
+    assert program_of(failure) == ["begin()", "the precondition of odd failed"]
+    assert failure is not None
+    assert "foretold: the precondition of odd failed" in failure.exception.__notes__
+    assert "shrunk to 1 rule call in" in failure_note(failure, runs=5, command="")
+
+
+def copied(function: Any) -> Any:
+    """Another function that does the same, for other decorators."""
+    return type(function)(function.__code__, {}, function.__name__)
 
 
 def test_the_story_is_the_same_in_every_process() -> None:

@@ -45,7 +45,7 @@ class Checks:
     def after_step(self, call: Call | None = None) -> None:
         """After each call, in the same step of the program as its end."""
         for each in self._of_steps:
-            if self._applies(each):
+            if self._course.holds(each):
                 try:
                     self._judge(each, each.function(self._course.machine))
                 except Exception as error:
@@ -85,7 +85,7 @@ class Checks:
 
     async def _look_at(self, invariants: Iterable[Invariant]) -> None:
         for each in invariants:
-            if self._applies(each):
+            if self._course.holds(each):
                 try:
                     self._judge(each, await self._ask(each))
                 except Exception as error:
@@ -98,7 +98,7 @@ class Checks:
         await course.world.heal()
         loop = asyncio.get_running_loop()
         start_s = loop.time()
-        waiting, pause_s = [each for each in self._live if self._applies(each)], FIRST_POLL_S
+        waiting, pause_s = [each for each in self._live if self._course.holds(each)], FIRST_POLL_S
         while waiting:
             late = {e for e in waiting if loop.time() - start_s >= e.within_s}
             waiting = [e for e in waiting if not await self._is_true(e, last=e in late)]
@@ -128,9 +128,6 @@ class Checks:
         return False
 
     # --- how -------------------------------------------------------------------------------------
-
-    def _applies(self, each: Invariant) -> bool:
-        return all(holds(self._course.machine, None) for holds in each.preconditions)
 
     async def _ask(self, each: Invariant) -> Any:
         result = each.function(self._course.machine)

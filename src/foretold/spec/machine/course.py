@@ -28,6 +28,7 @@ from foretold.world.world import CALL
 
 if TYPE_CHECKING:
     from foretold.spec.machine.bundles import Kept, Shelves
+    from foretold.spec.machine.invariants import Invariant
     from foretold.spec.machine.machine import Blueprint, Machine
     from foretold.spec.machine.options import Options
     from foretold.tape import Stream
@@ -308,12 +309,20 @@ class Course:
         return self._call(number, stream, rules[chosen], actor) if possible[chosen] else None
 
     def _is_possible(self, rule: Rule, actor: Actor) -> bool:
-        shelves, machine = self._shelves, self.machine
+        shelves = self._shelves
         can = shelves is None or all(shelves.values(bundle.name) for bundle in rule.needs)
-        can = can and all(holds(machine, actor) for holds in rule.preconditions)
+        can = can and self.holds(rule, actor)
         if not can:
             self.tally.rule(rule.name, "precondition_false")
         return can
+
+    def holds(self, asked: Rule | Invariant, actor: Actor | None = None) -> bool:
+        """Whether a rule may be applied now, or an invariant be looked at."""
+        try:
+            return all(holds(self.machine, actor) for holds in asked.preconditions)
+        except Exception as error:
+            self.fail(error, f"the precondition of {asked.name} failed")
+            raise
 
     def _call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
         call = Call(number, rule, actor, {})

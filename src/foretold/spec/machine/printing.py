@@ -24,6 +24,8 @@ VALUE_CHARS_MAX = 120
 SAID_CHARS_MAX = 100
 LINES_MAX = 60
 _DEPTH_MAX = 4
+_NO_CALLS = ("the invariant", "the precondition")
+"""Failures that no line of a call would tell."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """It would be another one in the next process: the same run, the same story."""
 
@@ -80,7 +82,7 @@ def program_text(course: Course) -> str:
             lines.append(f"fault: {faults.pop(0)[1]}")
         lines += _group_lines(course, group, faults)
     lines += [f"fault: {text}" for _, text in faults if course.failure is None]
-    if course.failure is not None and course.failed_in.startswith("the invariant"):
+    if course.failure is not None and course.failed_in.startswith(_NO_CALLS):
         lines.append(course.failed_in.partition("\n")[0])
     if len(lines) > LINES_MAX:
         head = LINES_MAX // 3

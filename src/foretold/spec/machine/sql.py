@@ -163,8 +163,8 @@ class CommitWatch:
         ]
 
     def _look_at(self, asked: list[Invariant], when: str) -> None:
-        machine, tally = self._course.machine, self._course.tally
-        asked = [e for e in asked if all(holds(machine, None) for holds in e.preconditions)]
+        tally = self._course.tally
+        asked = [each for each in asked if self._course.holds(each)]
         if not asked:
             return
         found = self._server.look(_together(asked))
