@@ -237,6 +237,30 @@ def test_liveness(truthy: bool) -> None:
     assert note in str(it.value.__notes__)
 
 
+@pytest.mark.parametrize("kind", [{"when": "quiet"}, {"when": "end"}, {"within_s": 5}, {}])
+def test_a_number_is_never_a_verdict(kind: dict[str, Any]) -> None:
+    """In every kind of invariant it says over how many things it ranged: over none, it holds, and
+    the count of what it ranged over tells. `False` does not hold in any of them."""
+
+    class Counts(foretold.Machine):
+        result: Any = 0
+
+        @foretold.rule()
+        def step(self) -> None:
+            """Nothing."""
+
+        @foretold.invariant(**kind)
+        def counts(self) -> Any:
+            return self.result
+
+    tally = foretold.explore(Counts, runs=3, confirm=False).tally.invariants["counts"]
+    assert tally.checks > 0
+    assert tally.ranged == 0
+    Counts.result = False
+    with pytest.raises(foretold.PropertyViolated):
+        foretold.run(Counts)
+
+
 def test_companions_go_along() -> None:
     """Whoever is registered sees each call begin and return, and quiet moments; what it raises
     fails the run. A model beside the system is one."""

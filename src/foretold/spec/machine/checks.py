@@ -118,7 +118,7 @@ class Checks:
                 self._failed(each, error, said=f"did not become true {within}")
                 raise
             return False
-        if result is None or result:
+        if result is None or result or _number(result) is not None:
             self._course.tally.invariant(each.name, over=_number(result))
             return True
         if last:

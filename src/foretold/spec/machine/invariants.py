@@ -6,8 +6,8 @@
     @invariant(sql="select …")      in the database, after every commit that touched its tables
     @invariant(within_s=60)         faults stopped: within so much virtual time it becomes true
 
-One that returns a number says over how many things it ranged: one that is never over anything
-proves nothing.
+One that returns a number, 0 included, says over how many things it ranged: one that is never over
+anything proves nothing. One that returns False does not hold; with `within_s`, not yet.
 """
 
 from __future__ import annotations
