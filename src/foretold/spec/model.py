@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 from foretold.errors import PropertyViolated, UsageError
 from foretold.spec.checkers.history import UNKNOWN, Operation, Refusal
 from foretold.spec.checkers.linearizable import final_states, linearizable
-from foretold.spec.checkers.steps import JUDGED, as_model, run_on
+from foretold.spec.checkers.steps import JUDGED, as_model, run_on, same
 from foretold.spec.machine.course import COMPANIONS, Call, Companion, Course
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Beside(Companion):
         except Exception as error:
             said = f"the model says no: {_said(error)}"
             raise self._differs(operation, said, before) from error
-        if expected is not JUDGED and not expected == operation.result:
+        if expected is not JUDGED and not same(expected, operation.result):
             raise self._differs(operation, f"the model gives {_shown(expected)}", before, expected)
         self._history.clear()
         self._course.tally.invariant(NAME, over=1)
@@ -218,7 +218,7 @@ def _differences(seen: Any, expected: Any) -> Iterator[str]:
         return
     for key in dict.fromkeys([*seen, *expected]):
         both = [_shown(side[key]) if key in side else "nothing" for side in (seen, expected)]
-        if key not in seen or key not in expected or seen[key] != expected[key]:
+        if key not in seen or key not in expected or not same(seen[key], expected[key]):
             yield f"{key!r}: machine {both[0]}, model {both[1]}"
 
 

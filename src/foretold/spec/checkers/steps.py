@@ -14,6 +14,7 @@ import inspect
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from decimal import Decimal
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
@@ -113,7 +114,7 @@ class ClassSteps:
             return None
         result, new = done
         seen = seen_of(operation)
-        return new if result is JUDGED or seen is UNKNOWN or result == seen else None
+        return new if result is JUDGED or seen is UNKNOWN or same(result, seen) else None
 
     def allowed(self, state: int, operation: Operation) -> tuple[Any, int] | None:
         memory = self._memory
@@ -219,6 +220,31 @@ def key_of(model: Any) -> Key | None:
     return key
 
 
+def same(one: Any, other: Any) -> bool:
+    """Equal; and what is not a number (NaN) is equal to what is not one, also inside of lists,
+    tuples, dicts and dataclasses: a model cannot give another."""
+    if one is other or one == other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if _is_nan(one):
+        return repr(one) == repr(other)
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple | deque):
+        return len(one) == len(other) and all(map(same, one, other))
+    if is_dataclass(one):
+        compared = [each.name for each in fields(one) if each.compare]
+        return all(same(getattr(one, name), getattr(other, name)) for name in compared)
+    return False
+
+
+def _is_nan(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return isinstance(value, float | complex) and value != value
+
+
 def frozen(value: Any) -> Hashable:
     """Something hashable that is equal for equal states. As Python has it, the order of a plain
     dict does not count; a model to which it matters has a list or an `OrderedDict`."""
@@ -230,6 +256,8 @@ def frozen(value: Any) -> Hashable:
 
 def _frozen(value: Any) -> Hashable:
     kind = type(value)
+    if _is_nan(value):
+        return (kind, repr(value))  # equal to its like, as `same` has it
     if kind in _PLAIN:
         return (kind, value)
     if isinstance(value, Mapping):
