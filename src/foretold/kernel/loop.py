@@ -36,7 +36,13 @@ from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.strand import Strand
 from foretold.kernel.timed import KEY_BITS, NEVER_NS, TimedLoop
-from foretold.kernel.waiting import await_chain, how_it_ended, users_callers, users_place
+from foretold.kernel.waiting import (
+    await_chain,
+    how_it_ended,
+    is_machinery,
+    users_callers,
+    users_place,
+)
 
 _stock: Any = base_events  # typeshed omits what we borrow from it
 _FunctionType = types.FunctionType
@@ -510,7 +516,8 @@ class WorldLoop(TimedLoop):
             self.kernel.keep("callback", label_of(callback), None)
         else:
             stack, trace = await_chain(callback.__self__.get_coro()), self.kernel.trace
-            self.kernel.keep("resumes", "", users_place(stack), users_callers(stack))
+            place = None if is_machinery(stack) else users_place(stack)
+            self.kernel.keep("resumes", "", place, users_callers(stack))
             key = (self.kernel.host, actor.name, actor.steps)
             if key in trace.watched:
                 trace.stacks[key] = stack

@@ -66,6 +66,17 @@ def users_place(places: list[Place]) -> Place | None:
     return places[-1] if places and not is_ours(places[-1].file) else None
 
 
+def is_machinery(places: list[Place]) -> bool:
+    """Whether it is we who wait, with nothing of the program's under way: the conductor of a
+    machine, who waits for its actors."""
+    others = [place.file for place in places if not _is_stdlib(place.file)]
+    return bool(others) and all(map(is_ours, others))
+
+
+def _is_stdlib(file: str) -> bool:
+    return file.startswith(_STDLIB) and not file.startswith((_OURS, *_SITE))
+
+
 def users_callers(places: list[Place]) -> tuple[Place, ...]:
     """The user's lines above the innermost of them, the nearest first; a few of them."""
     own = [place for place in places if not is_library(place.file)]
@@ -122,9 +133,11 @@ def deadlock_among(
     threads: Iterable[str] = (),
 ) -> Deadlock:
     """The error for tasks of which none will go on: why, and where each of them waits."""
+    waiting = sorted(tasks, key=hash)
+    theirs = [task for task in waiting if not is_machinery(await_chain(task.get_coro()))]
     lines = [
         wait_line(task.get_name(), place_of_task(task), describe_wait(task))
-        for task in sorted(tasks, key=hash)
+        for task in theirs or waiting
     ]
     lines += threads
     listed = "\n".join(lines) or "  (no task is left; main waits for a future)"

@@ -135,15 +135,19 @@ def test_who_waits_long_on_purpose_is_left_alone() -> None:
 
 
 def test_a_deadlock_is_still_found_at_once() -> None:
-    """Nobody's timer keeps it from being seen."""
+    """Nobody's timer keeps it from being seen; and of those who wait only the user's own are told,
+    not the one of ours who waits for them."""
 
     class Waits(foretold.Machine):
         @foretold.rule()
         async def wait(self) -> None:
             await asyncio.Event().wait()
 
-    with pytest.raises(foretold.Deadlock):
+    with pytest.raises(foretold.Deadlock) as raised:
         foretold.run(Waits)
+    listed = str(raised.value).splitlines()[1:]
+    assert len(listed) == 1
+    assert listed[0].startswith("  wait-1 waits at ")
 
 
 @pytest.mark.parametrize("limit", ["call_s_max", "call_steps_max"])
