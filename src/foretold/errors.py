@@ -39,6 +39,9 @@ class UsageError(ForetoldError):
     Raised inside a run it ends the whole search, with exit code 2: it is the test that is wrong.
     """
 
+    in_run: BaseException | None = None
+    """Of one that ends a search: what the run has raised, with its traceback."""
+
 
 class TapeError(UsageError):
     """A tape file is damaged, not a tape at all, or written by a newer foretold.

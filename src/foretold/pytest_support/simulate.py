@@ -138,7 +138,8 @@ def _error_of(simulation: Simulation, call: Main, by_name: Function | None) -> B
         ForetoldWarning,
         Vacuous,
     ) as error:  # a warning is raised where filters say so
-        return tidy(error.with_traceback(None), simulation.function)
+        in_run = getattr(error, "in_run", None)
+        return tidy(in_run or error.with_traceback(None), simulation.function)
     return None if found is None else tidy(found.exception, simulation.function)
 
 

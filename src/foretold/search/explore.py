@@ -437,7 +437,9 @@ def _mistake(wanted: Signature, done: Brief) -> UsageError:
     """A call of foretold's that cannot work as written is nothing that a program does under some
     tapes: there is nothing to shrink or to keep, the test has to be changed."""
     said = done.message if done.error is None else text_of(done.error)
-    return UsageError(f"{said}\n  at {short_path(wanted.place)}" if wanted.place else said)
+    error = UsageError(f"{said}\n  at {short_path(wanted.place)}" if wanted.place else said)
+    error.in_run = done.error
+    return error
 
 
 def _stand_in(wanted: Signature, message: str) -> BaseException:
