@@ -12,7 +12,9 @@ which would keep a deadlock from being seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import inspect
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretold.errors import LimitExceeded
@@ -100,12 +102,12 @@ def _awaited(task: asyncio.Task[Any]) -> Iterator[asyncio.Task[Any]]:
         inner = deeper
     frame = getattr(inner, "cr_frame", None)
     for value in () if frame is None else list(frame.f_locals.values()):
-        yield from _tasks(value if isinstance(value, set | list) else [])
-        yield from _tasks(getattr(value, "_tasks", ()))
+        yield from _tasks(value)
+        yield from _tasks(inspect.getattr_static(value, "_tasks", ()))  # runs no code of theirs
 
 
-def _tasks(values: object) -> Iterator[asyncio.Task[Any]]:
-    for value in list(values) if isinstance(values, Iterable) else ():
+def _tasks(values: Any) -> Iterator[asyncio.Task[Any]]:
+    for value in itertools.islice(values, TASKS_MAX) if type(values) in (list, set) else ():
         if isinstance(value, asyncio.Task) and not value.done():
             yield value
 
