@@ -83,11 +83,12 @@ def office(*bugs: str) -> Any:
     return make_app
 
 
-def outcome_of(*bugs: str) -> foretold.Outcome:
+def outcome_of(*bugs: str, reads_back: bool = True) -> foretold.Outcome:
     """What a search finds in such an office."""
     machine = foretold.openapi(
         office(*bugs), credentials=lambda actor: {"x-api-key": actor.name}, actors=3
     )
+    machine.reads_back = reads_back
     return foretold.explore(machine, runs=RUNS, seed=1, shrink=False, confirm=False)
 
 
@@ -98,6 +99,12 @@ def test_planted_mistakes_are_found(bug: str) -> None:
     failure = outcome_of(bug).failure
     assert failure is not None
     assert re.search(FOUND[bug], str(failure.exception)), failure.exception
+
+
+def test_an_office_may_show_its_letters_later() -> None:
+    """On purpose, and then nobody looks at once."""
+    outcome = outcome_of("commits_later", reads_back=False)
+    assert outcome.failure is None, outcome.failure.story
 
 
 def test_a_correct_office_is_silent() -> None:

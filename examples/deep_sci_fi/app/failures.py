@@ -3,6 +3,7 @@
 import logging
 from typing import NoReturn
 
+import asyncpg
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -26,6 +27,7 @@ def install_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(PoolTimeout)
     @app.exception_handler(DBAPIError)
+    @app.exception_handler(asyncpg.InterfaceError)  # a connection that ended while it was made
     @app.exception_handler(OSError)
     async def unavailable(request: Request, error: Exception) -> JSONResponse:
         log.warning("%s %s: %s", request.method, request.url.path, error)

@@ -59,6 +59,8 @@ class ApiMachine(Machine):
     """Where that can be read which an operation makes."""
     app: ClassVar[Any] = None
     strict: ClassVar[bool] = False
+    reads_back: ClassVar[bool] = True
+    """What was made can be read at once. False: for an API that shows it later, on purpose."""
     given_credentials: ClassVar[Credentials | None] = None
     foretold_keeps_values = True  # ids in answers, whether or not any operation takes one
 
@@ -158,7 +160,8 @@ class ApiMachine(Machine):
         sent.status = response.status_code
         properties.check_owner(self, sent)
         self._harvest(actor, request, arguments, sent.answer)
-        await properties.read_back(self, sent)
+        if self.reads_back:
+            await properties.read_back(self, sent)
         return sent.answer
 
     def _remember(self, sent: Sent) -> None:
