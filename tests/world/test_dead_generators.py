@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import foretold
 from foretold.world.world import World
 
+importlib.import_module("greenlet")  # where it is loaded, the dead are searched for greenlets
 ran: list[str] = []
 
 

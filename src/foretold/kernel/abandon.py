@@ -15,6 +15,7 @@ freed is freed as it stands. A generator that somebody else holds is not freed, 
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import sys
 from collections.abc import Generator, Iterator
@@ -66,14 +67,18 @@ def _mark(coro: Any) -> None:
     ctypes.c_ubyte.from_address(id(coro) + _STATE_BYTE).value = _COMPLETED
 
 
+steppers: Final = set[type]()
+"""Classes of foretold's own whose `__await__` steps through a coroutine by hand; their instances
+tell which: `steps_through`."""
+
+
 def _awaited_by(coro: Any) -> Any:
     for name in ("cr_await", "gi_yieldfrom", "ag_await"):
         inner = getattr(coro, name, None)
         if inner is not None:
             return inner
-    # One of foretold's own generators may step through a coroutine by hand; it says so.
-    frame = getattr(coro, "gi_frame", None)
-    return None if frame is None else getattr(frame.f_locals.get("self"), "steps_through", None)
+    held = (each for each in gc.get_referents(coro) if type(each) in steppers)
+    return next((each.steps_through for each in held), None)
 
 
 def _chain(coro: Any) -> list[Any]:
@@ -140,12 +145,12 @@ def greenlets_of(*coros: Any) -> list[Any]:
     known: Any = sys.modules.get("greenlet")
     if known is None:
         return []
-    frames = [_frame_of(each) for coro in coros for each in _chain(coro)]
+    # By the collector's eyes: `frame.f_locals` would hold what is to be let go.
     return [
         value
-        for frame in frames
-        if frame is not None
-        for value in frame.f_locals.values()
+        for coro in coros
+        for each in _chain(coro)
+        for value in gc.get_referents(each)
         if isinstance(value, known.greenlet) and value
     ]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
+from foretold.kernel.abandon import steppers
 from foretold.services.web.lifespan import SAYS_SO, ShutdownFailed
 
 MARK = "x-foretold-mark"
@@ -73,7 +74,6 @@ class Stepwise:
     def __init__(self, visit: Visit, coro: Any) -> None:
         self._visit = visit
         self.steps_through = coro
-        """Under this name `kernel/abandon.py` finds it."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
         visit, inner = self._visit, self.steps_through.__await__()
@@ -98,6 +98,9 @@ class Stepwise:
         _resolve(visit.reached)
         if visit.gate is not None:
             yield from visit.gate.__await__()
+
+
+steppers.add(Stepwise)
 
 
 class Door:
