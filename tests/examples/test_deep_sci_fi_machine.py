@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +10,7 @@ import pytest
 
 import foretold
 from examples.deep_sci_fi.app import bugs
-from examples.deep_sci_fi.machine import DeepSciFi, platform, scenery
+from examples.deep_sci_fi.machine import DeepSciFi, platform
 from tests.helpers import SOAK_FACTOR
 
 RUNS_MAX = 500
@@ -28,9 +23,6 @@ QUICK = (
 )
 """For the normal suite: each is found within a few runs."""
 QUICK_RUNS = 60
-TIMESTAMPS = """select table_name, column_name from information_schema.columns
-                where table_schema = 'public' and data_type like 'timestamp%'"""
-ROOT = Path(__file__).parents[2]
 
 
 def found(bug: str, runs: int, seed: int) -> foretold.Failure:
@@ -125,53 +117,3 @@ def test_rules_reach_every_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by the text of a URL: each of them was answered with success."""
     missing = changing().keys() - reached(400, 40, monkeypatch)
     assert not missing
-
-
-# --- one clock, one tape -------------------------------------------------------------------------
-
-
-class Clocked(DeepSciFi):
-    """Looks at every timestamp when all is over."""
-
-    async def teardown(self) -> None:
-        await super().teardown()
-        begin = scenery.BEGIN - timedelta(hours=4)
-        end = self.now() + timedelta(days=365)
-        for table, column in self.pg.sql(TIMESTAMPS):
-            later = "maintenance_until" if column == "maintenance_until" else "none"
-            rows = self.pg.sql(f"select {column} from {table} where {column} is not null")
-            wrong = [row[0] for row in rows if not begin <= row[0] <= end and later == "none"]
-            assert not wrong, f"{table}.{column}: {wrong}"
-
-
-def test_every_timestamp_is_virtual() -> None:
-    """No clock but the world's: whatever is written lies between the scenery and the end."""
-    for seed in (1, 4):
-        foretold.run(Clocked, seed=seed)
-
-
-def digests(seeds: range) -> Iterator[str]:
-    """What a fresh process says of these runs."""
-    code = (
-        "import logging, sys, foretold; logging.disable(50)\n"
-        "from examples.deep_sci_fi.machine import DeepSciFi\n"
-        "for seed in range(int(sys.argv[1]), int(sys.argv[2])):\n"
-        "    print(foretold.run(DeepSciFi, seed=seed).digest)\n"
-    )
-    command = [sys.executable, "-c", code, str(seeds.start), str(seeds.stop)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    yield from done.stdout.split()
-
-
-def test_a_tape_repeats() -> None:
-    """Twice in this process, once in another: one digest."""
-    mine = [foretold.run(DeepSciFi, seed=6).digest for _ in range(2)]
-    assert {*mine, *digests(range(6, 7))} == {mine[0]}
-
-
-@pytest.mark.soak
-def test_ten_tapes_repeat_in_five_processes() -> None:
-    """One digest over five fresh processes, for each of ten seeds."""
-    first, *others = (list(digests(range(100, 110))) for _ in range(5))
-    assert len(set(first)) == 10
-    assert all(other == first for other in others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foretold.search.transactions import tell_transactions
+from foretold.search.transactions import Told
 from foretold.trace import ASKED_BY, Event, Place
 
 READ = "SELECT stock FROM item WHERE id = 1"
@@ -24,7 +24,7 @@ def test_the_two_that_overlap_are_shown() -> None:
         ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("1", WRITE), ("1", "COMMIT"),
         ("2", WRITE), ("2", "COMMIT"),
     ]  # fmt: skip
-    lines = tell_transactions(events(*noise, *pair, *noise), 0)
+    lines = Told(events(*noise, *pair, *noise)).lines(0)
     assert lines[0] == "In the database two transactions overlapped:"
     assert [line.split()[2:4] for line in lines[1:-5]] == [["session", who] for who, _ in pair]
     assert " ".join(line.strip() for line in lines[-5:-2]) == (
@@ -40,25 +40,25 @@ def test_a_lock_makes_the_read_safe() -> None:
         ("1", "BEGIN"), ("2", "BEGIN"), ("1", locked), ("1", WRITE), ("1", "COMMIT"),
         ("2", locked), ("2", WRITE), ("2", "COMMIT"),
     ]  # fmt: skip
-    lines = tell_transactions(events(*told), 0)
+    lines = Told(events(*told)).lines(0)
     assert lines[0] == "The last statements of the database:"
 
 
 def test_one_after_the_other() -> None:
     """Transactions that do not overlap are no pair."""
     one = [("1", "BEGIN"), ("1", READ), ("1", WRITE), ("1", "COMMIT")]
-    lines = tell_transactions(events(*one, *((who.replace("1", "2"), sql) for who, sql in one)), 0)
+    lines = Told(events(*one, *((who.replace("1", "2"), sql) for who, sql in one))).lines(0)
     assert lines[0] == "The last statements of the database:"
 
 
 def test_what_drivers_ask_is_left_out() -> None:
     """Their questions about types and settings explain nothing."""
-    assert tell_transactions(events(("1", "select pg_catalog.version()"), ("1", "SHOW x")), 0) == []
+    assert Told(events(("1", "select pg_catalog.version()"), ("1", "SHOW x"))).lines(0) == []
 
 
 def test_no_database() -> None:
     """Then there is nothing to say."""
-    assert tell_transactions([Event(0, "main", "task", 1, "executes", "x → y", None)], 0) == []
+    assert Told([Event(0, "main", "task", 1, "executes", "x → y", None)]).lines(0) == []
 
 
 def asked_by(session: str, task: str) -> Event:
@@ -88,7 +88,7 @@ def test_requests_and_lines_of_code_are_named() -> None:
         task = "POST /buy" if who == "1" else "POST /buy-2"
         told += [*events((who, sql)), resumes(task, number)]
     told = [event._replace(time_ns=n * 1_000_000) for n, event in enumerate(told)]
-    lines = tell_transactions(told, 0)
+    lines = Told(told).lines(0)
     assert lines[1:3] == ["  session 1 is web/POST /buy", "  session 2 is POST /buy of bob"]
     assert [line.split()[4] for line in lines[5:10]] == [
         f"app/rows.py:{n}" for n in (2, 3, 4, 5, 6)
@@ -109,7 +109,7 @@ def test_the_one_that_overwrites_is_accused() -> None:
         ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("2", WRITE), ("2", "COMMIT"),
         ("1", WRITE), ("1", "COMMIT"),
     )  # fmt: skip
-    lines = tell_transactions([*told[:5], waits, *told[5:]], 0)
+    lines = Told([*told[:5], waits, *told[5:]]).lines(0)
     assert lines[-5].strip() == "session 1 read item"
     assert any(line.endswith("waits for a lock") for line in lines)
 
@@ -120,7 +120,7 @@ def test_what_is_said_again_is_one_line() -> None:
         ("1", "BEGIN"), ("1", "ROLLBACK"), ("1", "BEGIN"), ("1", WRITE), ("1", WRITE),
         ("1", "COMMIT"),
     )  # fmt: skip
-    lines = tell_transactions(told, 0)
+    lines = Told(told).lines(0)
     assert [line.split("session 1  ")[1] for line in lines[1:]] == [
         "BEGIN → done",
         f"{WRITE} → done  (2 times)",
@@ -132,8 +132,8 @@ def test_without_a_pair_it_is_said_where_to_look() -> None:
     """One request alone is to blame, or several one after the other."""
     one = events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))
     first = [asked_by("1", "POST /buy"), *one]
-    assert "one request" in tell_transactions(first, 0)[-1]
-    assert "each one" in tell_transactions([*first, asked_by("1", "POST /sell"), *one], 0)[-1]
+    assert "one request" in Told(first).lines(0)[-1]
+    assert "each one" in Told([*first, asked_by("1", "POST /sell"), *one]).lines(0)[-1]
 
 
 def test_pairs_of_long_ago_are_no_explanation() -> None:
@@ -142,7 +142,7 @@ def test_pairs_of_long_ago_are_no_explanation() -> None:
         ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("1", WRITE), ("1", "COMMIT"),
         ("2", WRITE), ("2", "COMMIT"),
     ]  # fmt: skip
-    lines = tell_transactions(events(*pair, *((str(n), WRITE) for n in range(10, 40))), 0)
+    lines = Told(events(*pair, *((str(n), WRITE) for n in range(10, 40)))).lines(0)
     assert lines[0] == "The last statements of the database:"
 
 
@@ -155,7 +155,7 @@ def test_what_a_request_read_in_an_earlier_transaction_counts() -> None:
     other = [asked_by("2", "POST /b"), *events(("2", "BEGIN"), ("2", WRITE), ("2", "COMMIT"))]
     told = [*one, *other, *events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))]
     told = [event._replace(time_ns=n * 1_000_000) for n, event in enumerate(told)]
-    lines = tell_transactions(told, 0)
+    lines = Told(told).lines(0)
     assert lines[0] == "In the database the transactions of two requests overlapped:"
     assert lines[-5].strip() == "session 1 read item"
     assert lines[-6] == "  (and 30 statements of theirs about something else)"

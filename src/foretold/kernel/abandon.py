@@ -81,7 +81,7 @@ def _awaited_by(coro: Any) -> Any:
     return next((each.steps_through for each in held), None)
 
 
-def _chain(coro: Any) -> list[Any]:
+def chain_of(coro: Any) -> list[Any]:
     """A coroutine and all that it waits in, as long as they are Python's own."""
     found = []
     while coro is not None and any(
@@ -122,7 +122,7 @@ def _empty(frame: FrameType) -> None:
 def abandon(*coros: Any) -> None:
     """Free suspended coroutines, and those they await, without running any of their code. What
     their frames hold is let go: do it while `nothing_is_finalized`."""
-    chains = [each for coro in coros for each in _chain(coro)]
+    chains = [each for coro in coros for each in chain_of(coro)]
     if _STATE_BYTE is None:
         _kept.extend(chains)
         return
@@ -149,7 +149,7 @@ def greenlets_of(*coros: Any) -> list[Any]:
     return [
         value
         for coro in coros
-        for each in _chain(coro)
+        for each in chain_of(coro)
         for value in gc.get_referents(each)
         if isinstance(value, known.greenlet) and value
     ]

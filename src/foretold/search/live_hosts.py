@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from foretold.errors import UsageError
+from foretold.kernel.swap import Changes, ModuleName, Setting
 
 
 def may_ask(host: str, allowed: Collection[str]) -> bool:
@@ -81,20 +82,13 @@ class Fence:
 def fenced(allowed: Collection[str]) -> Iterator[Fence]:
     """While this lasts, no socket of Python's connects to another host."""
     fence = Fence(allowed)
-    changed = (
-        (socket.socket, "connect", fence.connecting),
-        (socket.socket, "connect_ex", fence.connecting),
-        (socket, "getaddrinfo", fence.resolving),
+    changes = Changes()
+    changes.apply(
+        Setting(socket.socket, "connect", fence.connecting(socket.socket.connect)),
+        Setting(socket.socket, "connect_ex", fence.connecting(socket.socket.connect_ex)),
+        ModuleName(socket, "getaddrinfo", fence.resolving(socket.getaddrinfo)),
     )
-    with contextlib.ExitStack() as stack:
-        for owner, name, wrapped in changed:
-            stack.callback(_put_back, owner, name, vars(owner).get(name))
-            setattr(owner, name, wrapped(getattr(owner, name)))
+    try:
         yield fence
-
-
-def _put_back(owner: Any, name: str, before: Any) -> None:
-    if before is None:  # it was inherited
-        delattr(owner, name)
-    else:
-        setattr(owner, name, before)
+    finally:
+        changes.undo()

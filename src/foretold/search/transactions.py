@@ -207,11 +207,6 @@ class Told:
             yield "No two of these got into each other's way: look at what each one did by itself."
 
 
-def tell_transactions(events: Iterable[Event], start_ns: int) -> list[str]:
-    """Lines for the story; none if there is no database in the run."""
-    return Told(list(events)).lines(start_ns)
-
-
 # Lines
 
 

@@ -24,16 +24,15 @@ _ENDS_TRANSACTION = re.compile(r"^(?:commit|end)\b(?!\s+prepared)", re.IGNORECAS
 
 
 @functools.lru_cache(maxsize=1024)
-def shown(sql: str) -> str:
+def shown(sql: str, chars_max: int = SQL_CHARS_MAX) -> str:
     """A statement on one line, without end."""
     line = _SPACE.sub(" ", sql).strip()
-    return line if len(line) <= SQL_CHARS_MAX else line[: SQL_CHARS_MAX - 1] + "…"
+    return line if len(line) <= chars_max else line[: chars_max - 1] + "…"
 
 
 def whole(sql: str) -> str:
-    """A statement on one line, for stories: what decides (a condition, a lock) often comes last."""
-    line = _SPACE.sub(" ", sql).strip()
-    return line if len(line) <= WHOLE_CHARS_MAX else line[: WHOLE_CHARS_MAX - 1] + "…"
+    """The same for stories: what decides (a condition, a lock) often comes last."""
+    return shown(sql, WHOLE_CHARS_MAX)
 
 
 @functools.lru_cache(maxsize=1024)

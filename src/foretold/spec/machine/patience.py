@@ -12,19 +12,21 @@ which would keep a deadlock from being seen.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from foretold.errors import LimitExceeded
+from foretold.kernel.abandon import chain_of
+from foretold.kernel.clock import NS
 from foretold.kernel.waiting import place_of_task
 from foretold.spec.machine.printing import call_text
 
 if TYPE_CHECKING:
     from foretold.spec.machine.course import Call, Course
 
-NS = 1_000_000_000
 MOVES_MAX = 2
 """So many looks in a row it may have moved on, after its time is up."""
 TASKS_MAX = 1_000
@@ -97,13 +99,10 @@ def _awaited(task: asyncio.Task[Any]) -> Iterator[asyncio.Task[Any]]:
     waiter = getattr(task, "_fut_waiter", None)
     yield from _tasks([waiter])
     yield from _tasks(getattr(waiter, "_children", ()))
-    inner: Any = task.get_coro()
-    while (deeper := getattr(inner, "cr_await", None)) is not None and hasattr(deeper, "cr_frame"):
-        inner = deeper
-    frame = getattr(inner, "cr_frame", None)
-    for value in () if frame is None else list(frame.f_locals.values()):
-        yield from _tasks(value)
-        yield from _tasks(inspect.getattr_static(value, "_tasks", ()))  # runs no code of theirs
+    for innermost in chain_of(task.get_coro())[-1:]:
+        for value in gc.get_referents(innermost):  # its variables
+            yield from _tasks(value)
+            yield from _tasks(inspect.getattr_static(value, "_tasks", ()))  # runs no code of theirs
 
 
 def _tasks(values: Any) -> Iterator[asyncio.Task[Any]]:
