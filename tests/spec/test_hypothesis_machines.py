@@ -352,8 +352,11 @@ def test_rules_may_run_loops_and_threads(kind: Kind) -> None:
     assert calls == ["state.at_the_same_time(amount=1)"]
 
 
-def test_simulate_makes_a_test_of_a_machine() -> None:
+def test_simulate_makes_a_test_of_a_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`simulate(Machine)` is run as often as its settings say, and fails like the machine."""
+    monkeypatch.chdir(tmp_path)  # where the failing tape is kept
     assert foretold.simulate(CorrectComparison, runs=5)() is None
     with pytest.raises(AssertionError) as caught:
         foretold.simulate(Comparison, seed=1)()
