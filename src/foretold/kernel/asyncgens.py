@@ -6,48 +6,37 @@ address: it would differ from process to process.
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 
 class OrderedWeakSet:
     """As much of a `WeakSet` as `BaseEventLoop` asks of one."""
 
     def __init__(self) -> None:
-        self._by_number: dict[int, weakref.ref[object]] = {}
-        self._number_of: dict[int, int] = {}
-        self._numbers = itertools.count()
+        self._found: dict[int, weakref.KeyedRef[int, object]] = {}
+        """By address, in the order in which they came. Who is freed leaves it before its address
+        is given to another."""
 
     def add(self, item: object) -> None:
-        if id(item) in self._number_of:
-            return
-        number = next(self._numbers)
-        self._number_of[id(item)] = number
-        self._by_number[number] = weakref.ref(item, self._forgetter(id(item), number))
+        address = id(item)
+        if address not in self._found:
+            self._found[address] = weakref.KeyedRef(item, self._forget, address)
 
-    def _forgetter(self, address: int, number: int) -> Callable[[object], None]:
-        def forget(_: object) -> None:
-            self._by_number.pop(number, None)
-            if self._number_of.get(address) == number:
-                del self._number_of[address]
-
-        return forget
+    def _forget(self, reference: weakref.KeyedRef[int, object]) -> None:
+        self._found.pop(reference.key, None)
 
     def discard(self, item: object) -> None:
-        number = self._number_of.pop(id(item), None)
-        if number is not None:
-            self._by_number.pop(number, None)
+        self._found.pop(id(item), None)
 
     def clear(self) -> None:
-        self._by_number.clear()
-        self._number_of.clear()
+        self._found.clear()
 
     def __len__(self) -> int:
-        return len(self._by_number)
+        return len(self._found)
 
     def __iter__(self) -> Iterator[object]:
-        for reference in list(self._by_number.values()):
+        for reference in list(self._found.values()):
             item = reference()
             if item is not None:
                 yield item

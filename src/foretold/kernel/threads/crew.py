@@ -318,6 +318,9 @@ class Crew:
 
     def _wake_waiters(self) -> None:
         """Those who nobody else wakes: by time, or because they ask a question of their own."""
+        if not self.blocked:
+            self._due_ns = NEVER_NS
+            return
         now_ns = self.clock.ns
         for strand in [s for s in self.blocked if s.ready is not None and s.ready()]:
             self.wake(strand)
@@ -343,12 +346,16 @@ class Crew:
 
     def next_deadline_ns(self) -> int:
         """When the first of those who wait gives up."""
-        return min((s.deadline_ns for s in self.blocked), default=NEVER_NS)
+        if not self.blocked:
+            return NEVER_NS
+        return min(s.deadline_ns for s in self.blocked)
 
     def can_go_on(self) -> bool:
         """Whether a thread could run now."""
+        if self.pool.rivals:
+            return True
         waiting = self.blocked
-        return bool(self.pool.rivals) or any(s.ready is not None and s.ready() for s in waiting)
+        return bool(waiting) and any(s.ready is not None and s.ready() for s in waiting)
 
     def next_ns(self) -> int:
         """When a thread of this host can next go on, the main thread's loop apart."""

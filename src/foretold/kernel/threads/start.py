@@ -25,6 +25,7 @@ from foretold.kernel.monitoring import begin_in_thread, is_traced_by_another, mo
 from foretold.kernel.swap import Setting, Swap
 from foretold.kernel.threads import locks, preempt
 from foretold.kernel.threads.baton import StrandEnded, strand_of, strands
+from foretold.kernel.threads.one_core import one_core
 from foretold.kernel.threads.strand import ENDED, NEVER_NS, Strand
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def start_strand(crew: Crew, function: Callable[..., Any], args: Any, names: Any
 
 def launch(strand: Strand, work: Callable[[], Any]) -> None:
     """Start the system's thread for `strand`."""
+    one_core.begin()
     if JOINABLE:
         strand.handle = strand.handle or _c._ThreadHandle()
         _real.start_joinable_thread(lambda: _life(strand, work), handle=strand.handle, daemon=True)
@@ -260,6 +262,7 @@ def end_run() -> None:
     strands.clear()
     preempt.remove()
     locks.end_run()
+    one_core.end()
 
 
 CHANGES: Final[tuple[Swap | Setting, ...]] = (

@@ -24,6 +24,7 @@ from typing import ClassVar, Final
 from foretold.errors import PostgresError, ServiceError
 from foretold.kernel import real
 from foretold.kernel.patches import patches
+from foretold.kernel.threads.one_core import one_core
 from foretold.services.postgres import binaries, datadir, guardian, preload, shared_page
 from foretold.services.postgres.account import Account, account
 from foretold.services.postgres.shared_page import SharedPage
@@ -110,6 +111,7 @@ class Cluster:
     # --- starting ----------------------------------------------------------------------------
 
     def _start(self) -> None:
+        one_core.end()  # a server that starts in the middle of a run has all cores
         who = account()
         self.folder = programs = datadir.make_run_folder(who)
         self._folders.append(self.folder)
