@@ -156,13 +156,13 @@ def test_all_are_asked_in_one_round_trip() -> None:
         @foretold.initialize()
         def listen(self) -> None:
             server = self.world.services["postgres"][0]
-            ask = server.look
+            ask = server.look_again
 
-            def look(sql: str) -> Any:
+            def look_again(sql: str) -> Any:
                 looked.append(sql)
                 return ask(sql)
 
-            server.look = look
+            server.look_again = look_again
 
     foretold.run(Many, seed=3)
     queries = [sql for sql in looked if "pg_snapshot" not in sql and "from item" in sql]

@@ -134,7 +134,7 @@ class Telling:
         """Whether a transaction has changed something although it says SELECT: by a function, or
         by WITH. Whatever changes something has a number."""
         before = self._last_transaction
-        self._last_transaction = str(self.gateway.look(_NEXT_TRANSACTION)[0][0])
+        self._last_transaction = str(self.gateway.look_again(_NEXT_TRANSACTION)[0][0])
         return self._last_transaction != before
 
     def tell(self, callback: Callable[[Commit], object]) -> None:

@@ -112,7 +112,7 @@ class CommitWatch:
         self._opaque: set[str] = set()
         """Names behind which there may be any table: views, functions, what has triggers."""
         self._follows: defaultdict[str, set[str]] = defaultdict(set)
-        for kind, name, other in self._server.look(_CATALOGUE):
+        for kind, name, other in self._server.look_again(_CATALOGUE):
             if kind == "follows":
                 self._follows[name].add(other)
             else:
@@ -167,7 +167,7 @@ class CommitWatch:
         asked = [each for each in asked if self._course.holds(each)]
         if not asked:
             return
-        found = self._server.look(_together(asked))
+        found = self._server.look_again(_together(asked))
         overs = {int(number): int(over) for number, over in found if over is not None}
         for number, each in enumerate(asked):
             tally.invariant(each.name, over=overs.get(number))
