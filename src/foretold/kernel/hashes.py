@@ -86,7 +86,7 @@ def forget_id(self: object) -> None:
     _numbers_by_id.pop(id(self), None)
 
 
-# --- coroutines ------------------------------------------------------------------------------
+# --- what the module asyncio.tasks calls `set` and `list` ------------------------------------
 
 
 def _set_in_order(items: Iterable[Any] = ()) -> Collection[Any]:
@@ -94,6 +94,22 @@ def _set_in_order(items: Iterable[Any] = ()) -> Collection[Any]:
     yields, in that order. Coroutines hash by their address, and cannot be given a number."""
     given = list(items)
     return dict.fromkeys(given) if any(map(asyncio.iscoroutine, given)) else set(given)
+
+
+def _list_in_order(items: Iterable[Any] = ()) -> list[Any]:
+    """As `list` for the module `asyncio.tasks`, where `all_tasks()` makes its set of what
+    `list(table)` yields. The tables hold the tasks of all loops in the process, and so the place of
+    a task in them depends on the addresses of those that another thread's loop has."""
+    return sorted(items, key=_place) if isinstance(items, _TABLES) else list(items)
+
+
+def _place(task: object) -> int:
+    """By number. Our own loop's tasks and others' are counted apart: there may be two of each."""
+    return 2 * hash(task) + (type(task).__hash__ is hash_by_number)
+
+
+_TABLES: Final = (weakref.WeakSet, set)
+_NAMES_IN_TASKS: Final = {"set": _set_in_order, "list": _list_in_order}
 
 
 # --- classes ---------------------------------------------------------------------------------
@@ -191,7 +207,7 @@ def install() -> None:
     if not _changes:
         makers = _makers()
         _changes.apply(*_SETTINGS)
-        vars(tasks)["set"] = _set_in_order
+        vars(tasks).update(_NAMES_IN_TASKS)
         for subclass, slot in makers:
             set_init_slot(subclass, slot)
 
@@ -214,7 +230,8 @@ def remove() -> None:
     _collect_numbered()
     if not _left():
         _changes.undo()
-        vars(tasks).pop("set", None)
+        for name in _NAMES_IN_TASKS:
+            vars(tasks).pop(name, None)
         _anyio_done = _asyncpg_done = False
 
 
@@ -248,20 +265,14 @@ def _outlives_its_loop(reference: weakref.ref[asyncio.Task[Any]]) -> bool:
     return task is None or task.get_loop().is_closed()
 
 
-def _renew_tables() -> None:
-    """The order of a set depends on its past too: on how large it once was, and on who else is in
-    it. asyncio keeps all tasks of the process in such sets, and `all_tasks()` is made of them."""
-    for name in ("_all_tasks", "_scheduled_tasks"):  # until 3.11, and since
-        known: Any = vars(tasks).get(name)
-        if known is not None:
-            seen = list(known.data)  # in one go: another thread may have a loop, and add its tasks
-            kept = {task for task in seen if not _outlives_its_loop(task)}
-            former, known.data = known.data, kept
-            if len(former) > len(seen):
-                kept.update(set(former).difference(seen))
-    eager = vars(tasks).get("_eager_tasks")
-    if eager is not None and not eager:
-        eager.clear()
+def _leave_out_the_past() -> None:
+    """Tasks that are left of former runs have the numbers that this one gives again: with equal
+    hashes in it, the table of all tasks is slow. It is cleaned, and by that made small again, but
+    not replaced: a thread with a loop of its own may be about to add a task to it."""
+    known: Any = vars(tasks).get("_scheduled_tasks", vars(tasks).get("_all_tasks"))  # 3.11: latter
+    if known is not None:
+        seen = list(known.data)  # in one go, because of that thread
+        known.data.difference_update([task for task in seen if _outlives_its_loop(task)])
 
 
 _pauses = 0
@@ -288,6 +299,6 @@ def begin_run() -> None:
     """Count from one again: a run does not depend on the ones before it."""
     global _numbers
     _numbers = itertools.count(1)
-    _renew_tables()
+    _leave_out_the_past()
     _adopt_anyio()
     _adopt_asyncpg()
