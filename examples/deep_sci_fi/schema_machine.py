@@ -16,9 +16,6 @@ from examples.deep_sci_fi.app import Settings, bugs
 from examples.deep_sci_fi.machine import scenery
 from examples.deep_sci_fi.machine.platform import APP, FAULTS
 
-CALM_ENOUGH = FAULTS.without("db_restart", "db_read_only")
-"""These two end connections that are just being made, and asyncpg has a word of its own for that,
-which the platform does not know yet: it answers with 500."""
 AGENTS = 4
 ADMINS = frozenset({scenery.api_key(AGENTS)})
 """The last of them is an administrator as well."""
@@ -64,7 +61,7 @@ Api: Any = foretold.openapi(
     document(),
     app=APP,
     actors=AGENTS,
-    faults=CALM_ENOUGH,
+    faults=FAULTS,
     credentials=credentials,
     overrides=WORDS_THAT_MEAN_SOMETHING,
 )
