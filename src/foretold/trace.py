@@ -31,6 +31,13 @@ REQUEST = "request"
 ASKED_BY = "asked by"
 """The kind of an event: for whom a task of a server (a request) or a session of a database works
 from now on."""
+MADE_BY = "made by"
+"""The kind of an event: which task has made this one."""
+BROKE = "broke"
+"""The kind of an event: after what this session has just committed an invariant does not hold; the
+text is the invariant's query."""
+NOBODY = ""
+"""The actor of an event that no task of the program has a part in."""
 _CONTENT_DEPTH_MAX = 6
 _CONTENT_ITEMS_MAX = 1_000
 _DECIMAL_BITS_MAX = 4_096
@@ -63,6 +70,8 @@ class Event(NamedTuple):
     place: Place | None
     callers: tuple[Place, ...] = ()
     """The lines of the user's own from which that place was reached, the nearest first."""
+    values: tuple[str, ...] = ()
+    """What was given with a statement."""
 
     def __str__(self) -> str:
         where = f" {self.place}" if self.place else ""

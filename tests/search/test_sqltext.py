@@ -9,6 +9,7 @@ from foretold.search.sqltext import (
     outcome_text,
     shortened,
     tables_of,
+    with_values,
     written_by,
 )
 
@@ -25,7 +26,7 @@ COLUMNS = ", ".join(f"item.column_{n}" for n in range(30))
         ),
         (
             "SELECT count(*) AS count_1 FROM item WHERE item.at > $1::TIMESTAMP WITH TIME ZONE",
-            "SELECT count(*) AS count_1 FROM item WHERE at > $1",
+            "SELECT count(*) FROM item WHERE at > $1",
         ),
         (
             f"INSERT INTO item ({COLUMNS.replace('item.', '')}) VALUES ($1::INTEGER, $2::JSONB)",
@@ -76,3 +77,28 @@ def test_outcomes() -> None:
     assert outcome_text("UPDATE 1, UPDATE 1") == "1 row"
     assert outcome_text("COMMIT") == "COMMIT"
     assert outcome_text("error 40001 could not serialize") == "error 40001 could not serialize"
+
+
+def test_questions_inside_of_a_statement_are_left_out() -> None:
+    """What is asked for in brackets says less than what is done, and it is not cut in two."""
+    asked = "SELECT user_id FROM api_keys WHERE hash = $4 AND (ends IS NULL OR ends > $5)"
+    used = "UPDATE api_keys SET at=$2 WHERE hash = $3"
+    sql = f"WITH used AS ({used}) UPDATE users SET at=$1 WHERE id = ({asked})"
+    assert shortened(sql) == (
+        "WITH used AS (UPDATE …) UPDATE users SET at=$1 WHERE id = (SELECT …)"
+    )
+
+
+def test_a_long_one_is_cut_between_words() -> None:
+    """`api_keys. … IS NULL` is no SQL that anybody knows."""
+    words = [f"column_{n}" for n in range(40)]
+    short = shortened("SELECT a FROM item JOIN other ON " + " = ".join(words))
+    known = {"SELECT", "a", "FROM", "item", "JOIN", "other", "ON", "=", *words}
+    assert set(short.replace(" …", "").split()) <= known
+
+
+def test_values_stand_where_they_were_given() -> None:
+    """`$11` is not `$1`; what is not known stays."""
+    assert with_values("a = $1 AND b = $2", ["'x'", "7"]) == "a = 'x' AND b = 7"
+    assert with_values("a = $11", ["'x'"]) == "a = $11"
+    assert with_values("a = $1", []) == "a = $1"

@@ -15,7 +15,7 @@ import pytest
 from foretold.search.story import LINES_MAX, tell, tell_run
 from foretold.search.words import SOURCE_CHARS_MAX
 from foretold.tape import CALLBACKS, ENDED, Choice, Hold, Schedule, Slow, Tape
-from foretold.trace import KEPT_EVENTS, Event, Place
+from foretold.trace import KEPT_EVENTS, MADE_BY, NOBODY, REQUEST, Event, Place
 from foretold.world.run import Run, bind_main, execute
 from foretold.world.settings import Settings
 from tests.report import programs
@@ -179,7 +179,7 @@ def test_values_chosen_before_the_story_begins_are_listed() -> None:
         event("a", 2, "resumes"),
     ]
     story, _ = tell(Schedule.of([Hold("main", "a", 2, "b", 1)]), events, 0)
-    assert "Chosen before:\n  amount = 50\nWhat happened" in story
+    assert "Chosen before: amount = 50.\nWhat happened" in story
 
 
 def test_a_blocked_host() -> None:
@@ -274,7 +274,8 @@ def test_a_seeded_run_is_told_from_what_its_scheduler_did() -> None:
     failing = next(done for done in runs if done.error is not None)
     story, delays = tell_run(failing)
     assert len(delays) > 8
-    assert re.search(r"\n  … and \d+ more\nWhat happened", story)
+    assert re.search(r"\n  \d+ steps had to wait .*; which of them matter is not known\n", story)
+    assert "was held before" not in story
     assert len(story.splitlines()) <= LINES_MAX + 15
     assert not lines_about(story.partition("What happened")[2], "  chatter")
 
@@ -390,3 +391,70 @@ def test_a_run_without_events_has_a_story_too() -> None:
     story, delays = tell(Schedule(), [], 0, error=ValueError("early"))
     assert story.splitlines()[-1].strip() == "fails: ValueError: early"
     assert delays == []
+
+
+def conducted(*told: Event, error: BaseException | None = None) -> str:
+    """The story of a machine's run, of which these events are known."""
+    begin = [event("Shop", 1, "resumes"), event("Shop", 1, "chose", "agents = 3")]
+    return tell(Schedule(), [*begin, *told], 0, error=error, is_conducted=True)[0]
+
+
+def test_what_a_machine_has_chosen_before_the_first_call_is_one_line() -> None:
+    """It is part of how the run was set up, and none of its moments."""
+    story = conducted(
+        event("actor1.buy-1", 1, "resumes"), event("actor1.buy-1", 1, "chose", "n = 2")
+    )
+    assert "Chosen before: agents = 3.\n" in story
+    assert lines_about(story, "agents = 3") == ["Chosen before: agents = 3."]
+    assert "chooses n = 2" in story
+
+
+def test_what_no_task_has_done_is_nobody_s() -> None:
+    """An invariant that was broken by a commit: neither who happened to run then nor a `(callback)`
+    is to blame. Its time is not before what led to it, though the clocks of hosts differ."""
+    told = [
+        event("actor1.buy-1", 1, "resumes"),
+        Event(9_000_000_000, "postgres", "session 1", 1, "executes", "COMMIT → COMMIT", None),
+        Event(4_000, "postgres", NOBODY, 0, "failed", "too many", None),
+    ]
+    (last,) = lines_about(conducted(*told, error=AssertionError("too many")), "fails: ")
+    assert last.split(maxsplit=2) == ["9.000000", "s", "fails: AssertionError: too many"]
+
+
+def test_the_task_of_a_helper_is_called_after_the_call() -> None:
+    """`_caught` says nothing; which rule has started it does."""
+    told = [
+        event("actor1.buy-1", 1, "resumes"),
+        event("_caught-2", 0, MADE_BY, "actor1.buy-1"),
+        event("_caught-2", 1, "resumes"),
+        event("_caught-2", 1, "failed", "no"),
+    ]
+    story = conducted(*told, error=AssertionError("no"))
+    assert "  actor1.buy-1 (_caught)  " in story
+    assert "_caught-2" not in story
+
+
+def test_a_run_keeps_who_made_which_task() -> None:
+    """With detail alone, and without any effect on the run."""
+    done = run_on(programs.BANK, Hold("main", "deposit", 2, "refund", ENDED))
+    made = {e.actor: e.text for e in done.trace.events if e.kind == MADE_BY}
+    assert made == {"deposit": "main", "refund": "main"}
+
+
+def test_a_long_message_is_cut_between_words() -> None:
+    """In full it stands above the story."""
+    error = AssertionError("much " * 100)
+    (line,) = lines_about(conducted(error=error), "fails: ")
+    assert line.endswith("much much …")
+    assert len(line) < 140
+
+
+def test_time_that_passed_is_counted_up_to_what_is_shown() -> None:
+    """Steps that are left out in between have no line, but they take their time."""
+    told = [
+        event("Shop", 2, "resumes")._replace(time_ns=5_000_000),
+        Event(30_000_000, "web", "(world)", 0, REQUEST, "actor1: GET / → 200", None),
+    ]
+    first = Event(1_000_000, "web", "(world)", 0, REQUEST, "actor1: GET /", None)
+    story = conducted(first, *told)
+    assert lines_about(story, " later)") == [f"{' ' * 14}(29 ms later)"]

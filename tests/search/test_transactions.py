@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretold.search.transactions import Told
-from foretold.trace import ASKED_BY, Event, Place
+from foretold.trace import ASKED_BY, BROKE, REQUEST, Event, Place
 
 READ = "SELECT stock FROM item WHERE id = 1"
 WRITE = "UPDATE item SET stock = $1 WHERE id = 1"
@@ -89,15 +89,14 @@ def test_requests_and_lines_of_code_are_named() -> None:
         told += [*events((who, sql)), resumes(task, number)]
     told = [event._replace(time_ns=n * 1_000_000) for n, event in enumerate(told)]
     lines = Told(told).lines(0)
-    assert lines[1:3] == ["  session 1 is web/POST /buy", "  session 2 is POST /buy of bob"]
-    assert [line.split()[4] for line in lines[5:10]] == [
-        f"app/rows.py:{n}" for n in (2, 3, 4, 5, 6)
-    ]
-    assert lines[-5:-2] == [
-        "  session 2 read item (app/rows.py:3, from app/routers.py:3)",
+    assert lines[1:3] == ["  session 1 is web/POST /buy", "  bob: POST /buy, in session 2"]
+    assert [f"app/rows.py:{n}" in line for n, line in enumerate(lines[5:10], 2)] == [True] * 5
+    assert lines[11:14] == [
+        "  bob read item (app/rows.py:3, from app/routers.py:3)",
         "  before session 1 had changed it (app/rows.py:4, from app/routers.py:4),",
         "  and then wrote item (app/rows.py:6).",
     ]
+    assert lines[14].startswith("  Look at app/rows.py:3, from app/routers.py:3: should it have")
 
 
 def test_the_one_that_overwrites_is_accused() -> None:
@@ -160,3 +159,198 @@ def test_what_a_request_read_in_an_earlier_transaction_counts() -> None:
     assert lines[-5].strip() == "session 1 read item"
     assert lines[-6] == "  (and 30 statements of theirs about something else)"
     assert sum("FROM other" in line for line in lines) == 0
+
+
+# Who is accused, by what is known besides
+
+
+def told_in_order(*parts: Event | list[Event]) -> list[Event]:
+    """One millisecond apart, in this order."""
+    flat = [event for part in parts for event in (part if isinstance(part, list) else [part])]
+    return [event._replace(time_ns=n * 1_000_000) for n, event in enumerate(flat)]
+
+
+def by_client(task: str, client: str) -> Event:
+    """The task of the server works for this client."""
+    return Event(0, "web", task, 1, ASKED_BY, client, None)
+
+
+def given(who: str, sql: str, *values: str, outcome: str = "done") -> list[Event]:
+    """A statement with the values for `$1`, `$2`, …"""
+    event = Event(0, "db", f"session {who}", 0, "executes", f"{sql} → {outcome}", None)
+    return [event._replace(values=values)]
+
+
+def broke(who: str, query: str) -> Event:
+    """After this session's commit an invariant does not hold."""
+    return Event(0, "db", f"session {who}", 0, BROKE, query, None)
+
+
+PAIR = events(
+    ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("1", WRITE), ("1", "COMMIT"),
+    ("2", WRITE), ("2", "COMMIT"),
+)  # fmt: skip
+ID = "00000004-0000-4000-8000-000000000001"
+OTHER_ID = "00000004-0000-4000-8000-000000000002"
+
+
+def test_requests_are_called_by_their_clients() -> None:
+    """`actor1` says more than `session 1`; which session it was is said once."""
+    told = told_in_order(
+        by_client("POST /buy", "actor1"), by_client("POST /buy-2", "actor2"),
+        asked_by("1", "POST /buy"), asked_by("2", "POST /buy-2"), PAIR,
+    )  # fmt: skip
+    lines = Told(told).lines(0)
+    assert lines[1:3] == ["  actor1: POST /buy, in session 1", "  actor2: POST /buy, in session 2"]
+    assert lines[11:13] == ["  actor2 read item", "  before actor1 had changed it,"]
+
+
+def test_two_requests_of_one_client_are_told_apart() -> None:
+    """And an id at the end of a path is no number of a task."""
+    told = told_in_order(
+        by_client(f"POST /buy/{ID}", "actor1"), by_client(f"POST /buy/{ID}-2", "actor1"),
+        asked_by("1", f"POST /buy/{ID}"), asked_by("2", f"POST /buy/{ID}-2"), PAIR,
+    )  # fmt: skip
+    lines = Told(told).lines(0)
+    assert lines[1:3] == [
+        f"  request 1: POST /buy/{ID} of actor1, in session 1",
+        f"  request 2: POST /buy/{ID} of actor1, in session 2",
+    ]
+    assert lines[11] == "  request 2 read item"
+
+
+def test_values_are_shown() -> None:
+    """What was read and written: `$1` tells nobody anything."""
+    told = told_in_order(given("1", "UPDATE item SET stock = $1 WHERE id = $2", "3", ID))
+    assert f"UPDATE item SET stock = 3 WHERE id = {ID} → done" in Told(told).lines(0)[1]
+
+
+def test_who_has_read_about_something_else_is_not_accused() -> None:
+    """Both put a row into `likes`, each its own; but the counter of the item is lost."""
+    likes, item = "SELECT id FROM likes WHERE who = $1", "SELECT n FROM item WHERE id = $1"
+    like, update = "INSERT INTO likes (who) VALUES ($1)", "UPDATE item SET n = $1 WHERE id = $2"
+    told = told_in_order(
+        *(given(who, "BEGIN") for who in "12"),
+        given("1", likes, ID, outcome="SELECT 0"), given("2", likes, OTHER_ID, outcome="SELECT 0"),
+        given("1", item, "7"), given("2", item, "7"),
+        given("1", like, ID), given("1", update, "1", "7"), given("1", "COMMIT"),
+        given("2", like, OTHER_ID), given("2", update, "1", "7"), given("2", "COMMIT"),
+    )  # fmt: skip
+    assert "  session 2 read item" in Told(told).lines(0)
+
+
+def test_the_accused_is_who_broke_the_invariant_and_by_what_it_asks() -> None:
+    """Everybody touches `keys`; the invariant counts comments, which were made though nothing was
+    found under the idempotency key of either."""
+    find = ("SELECT 1 FROM keys", "SELECT 1 FROM sent WHERE key = 1")
+    make = ("UPDATE keys SET used = 1", "INSERT INTO comments (a) VALUES (1)")
+    told = told_in_order(
+        given("1", "BEGIN"), given("2", "BEGIN"), *(given(who, find[0]) for who in "12"),
+        *(given(who, find[1], outcome="SELECT 0") for who in "12"),
+        given("1", make[0]), given("1", make[1]), given("1", "INSERT INTO sent (key) VALUES (1)"),
+        given("1", "COMMIT"), given("2", make[0]), given("2", make[1]), given("2", "COMMIT"),
+        broke("2", "select text from comments group by text having count(*) > 1"),
+    )  # fmt: skip
+    lines = Told(told).lines(0)
+    begin = lines.index("  session 2 read sent")
+    assert lines[begin + 1 : begin + 3] == [
+        "  before session 1 had changed it,",
+        "  and then wrote comments.",
+    ]
+    assert (
+        sum(line.endswith("COMMIT → done  (after this the invariant fails)") for line in lines) == 1
+    )
+
+
+def test_what_was_read_again_under_a_lock_is_not_stale() -> None:
+    """The first look only finds out what to lock."""
+    told = events(
+        ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("1", f"{READ} FOR UPDATE"),
+        ("1", WRITE), ("1", "COMMIT"), ("2", f"{READ} FOR UPDATE"), ("2", WRITE), ("2", "COMMIT"),
+    )  # fmt: skip
+    lines = Told(told).lines(0)
+    assert lines[0] == "The last statements of the database:"
+
+
+def test_who_alone_has_broken_an_invariant_is_told_alone() -> None:
+    """What others did meanwhile explains nothing; the sentence names what was written."""
+    told = told_in_order(
+        by_client("GET /", "actor2"), by_client("POST /buy", "actor1"),
+        asked_by("2", "GET /"), events(("2", "BEGIN"), ("2", READ), ("2", "COMMIT")),
+        asked_by("1", "POST /buy"), events(("1", "BEGIN"), ("1", WRITE)),
+        resumes("POST /buy", 7), events(("1", "COMMIT")), broke("1", "select 1 from item"),
+    )  # fmt: skip
+    lines = Told(told).lines(0)
+    assert lines[:2] == [
+        "In the database, the request whose commit has broken the invariant:",
+        "  actor1: POST /buy, in session 1",
+    ]
+    assert not any("actor2" in line for line in lines)
+    assert "look at what it has written (app/rows.py:7, from app/db.py:1)" in " ".join(
+        map(str.strip, lines[-2:])
+    )
+
+
+def test_the_advice_suits_what_was_read() -> None:
+    """A count cannot be locked, nor what is not there; a commit in between ends all locks."""
+
+    def advice(read: str, write: str, outcome: str = "SELECT 1") -> str:
+        told = told_in_order(
+            given("1", "BEGIN"), given("2", "BEGIN"), given("1", read, outcome=outcome),
+            given("2", read, outcome=outcome), given("1", write), given("1", "COMMIT"),
+            given("2", write), given("2", "COMMIT"),
+        )  # fmt: skip
+        lines = Told(told).lines(0)
+        return " ".join(line.strip() for line in lines[lines.index("  and then wrote item.") + 1 :])
+
+    insert = "INSERT INTO item (a) VALUES (1)"
+    assert "should it have locked what it reads (FOR UPDATE)?" in advice(READ, WRITE)
+    assert "a count cannot be locked" in advice("SELECT count(*) FROM item", insert)
+    assert "a row that is not there cannot be locked" in advice(READ, insert, "SELECT 0")
+    apart = told_in_order(
+        asked_by("1", "POST /a"), events(("1", "BEGIN"), ("1", READ), ("1", "COMMIT")),
+        asked_by("2", "POST /b"), events(("2", "BEGIN"), ("2", WRITE), ("2", "COMMIT")),
+        events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT")),
+    )  # fmt: skip
+    assert "it had committed before it wrote" in " ".join(Told(apart).lines(0))
+
+
+def test_an_answer_before_the_commit_is_told() -> None:
+    """The client asks at once, and does not find what it was told."""
+
+    def request(text: str) -> Event:
+        return Event(0, "web", "(world)", 0, REQUEST, text, None)
+
+    begun = [
+        request("actor1: POST /item"), by_client("POST /item", "actor1"),
+        asked_by("1", "POST /item"), *events(("1", "BEGIN"), ("1", WRITE)),
+    ]  # fmt: skip
+    answer, commit = request("actor1: POST /item → 201"), events(("1", "COMMIT"))
+    look = [
+        request("actor1: GET /item"), by_client("GET /item", "actor1"),
+        asked_by("2", "GET /item"), *events(("2", "BEGIN"), ("2", READ), ("2", "COMMIT")),
+    ]  # fmt: skip
+    hasty = Told(told_in_order(begun, answer, look, commit)).lines(0)
+    assert "  request 1 was answered before its transaction was committed" in " ".join(hasty)
+    proper = Told(told_in_order(begun, commit, answer, look)).lines(0)
+    assert "was answered before" not in " ".join(proper)
+
+
+def test_what_all_of_a_request_is_called_from_says_nothing() -> None:
+    """A middleware is above every line; what is named is the line that makes a difference."""
+    middleware = Place("app/middleware.py", 34, "call")
+
+    def goes_on(task: str, file: str, *callers: Place) -> Event:
+        return Event(0, "web", task, 1, "resumes", "", Place(file, 1, "f"), (*callers, middleware))
+
+    told: list[Event | list[Event]] = [asked_by("1", "POST /a"), asked_by("2", "POST /b")]
+    for event in PAIR:
+        number = event.actor[-1]
+        router = Place(f"app/router{number}.py", 5, "handler")
+        is_read = READ in event.text
+        file, callers = ("app/rows.py", [router]) if is_read else ("app/db.py", [])
+        task = "POST /a" if number == "1" else "POST /b"
+        told += [event, goes_on(task, file, *callers)]
+    lines = Told(told_in_order(*told)).lines(0)
+    said = lines[lines.index("  session 2 read item (app/rows.py:1, from app/router2.py:5)") + 1]
+    assert said == "  before session 1 had changed it (app/db.py:1),"

@@ -44,7 +44,7 @@ from foretold.kernel.waiting import (
     users_place,
     waits_in_package,
 )
-from foretold.trace import IN_A_PACKAGE
+from foretold.trace import IN_A_PACKAGE, MADE_BY, Event
 
 _stock: Any = base_events  # typeshed omits what we borrow from it
 _FunctionType = types.FunctionType
@@ -222,11 +222,22 @@ class WorldLoop(TimedLoop):
             coro, loop=self, name=actor.name if name is None else name, context=context, **more
         )
         task.actor = actor
+        if self.kernel.trace.detail:
+            self._keep_maker(actor)
         if self._debug and task._source_traceback:
             del task._source_traceback[-1]  # this line: the caller's is what is asked for
         if more and task.done():
             self._note_end(actor, task)  # it was eager, and is done already
         return task
+
+    def _keep_maker(self, actor: Actor) -> None:
+        """For the story: a helper's task has a name that says little without who made it."""
+        kernel = self.kernel
+        if kernel.current is not kernel.callbacks:
+            made_by = kernel.current.name
+            kernel.trace.keep(
+                Event(kernel.clock.ns, kernel.host, actor.name, 0, MADE_BY, made_by, None)
+            )
 
     def _create_foreign_task(
         self, coro: Coroutine[Any, Any, Any], name: str | None, context: Any, more: Any

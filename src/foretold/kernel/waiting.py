@@ -17,7 +17,7 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 _SITE = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FRAMES_MAX = 200
-_CALLERS_MAX = 4
+_CALLERS_MAX = 8
 
 
 def await_chain(coro: Any) -> list[Place]:

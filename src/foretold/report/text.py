@@ -10,7 +10,6 @@ import linecache
 import os
 import re
 import shlex
-import textwrap
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +17,12 @@ from pathlib import Path
 from foretold.search.failure import Failure, Outcome
 from foretold.search.signature import place_of, text_of
 from foretold.search.words import count, short, short_path
+from foretold.search.words import wrapped as wrapped_lines
 from foretold.tape import WORKLOAD, Tape
 
 FAULTS = "fault"
 """The stream, and what the names of the single faults' streams begin with."""
 FRAMES_MAX = 12
-WIDTH_CHARS = 100
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LOOP = f"{os.sep}asyncio{os.sep}"
 _OF_CALL = re.compile(rf"{FAULTS}/call/\d+")
@@ -171,14 +170,7 @@ def _replayed(failure: Failure) -> list[str]:
 
 def wrapped(text: str, indent: str = "") -> str:
     """Prose at a width that is easy to read."""
-    return textwrap.fill(
-        text,
-        WIDTH_CHARS,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join(wrapped_lines(text, indent))
 
 
 # The exception

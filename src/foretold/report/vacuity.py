@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from foretold.report.text import WIDTH_CHARS
 from foretold.search.failure import Outcome
 from foretold.search.vacuity import Hollow, happened, ranges_over_nothing
+from foretold.search.words import WIDTH_CHARS
 from foretold.world.tally import FaultCount, InvariantCount
 
 MARK = "  <- nothing"

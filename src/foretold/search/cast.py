@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 
 from foretold.kernel.waiting import is_library
 from foretold.search.moments import Moment, Who, who_of
-from foretold.search.transactions import asked_text, clients_of
+from foretold.search.statements import clients_of
+from foretold.search.transactions import asked_text
 from foretold.search.words import count
 from foretold.tape import CALLBACKS, Schedule
-from foretold.trace import Event
+from foretold.trace import MADE_BY, Event
 from foretold.world.world import DEFAULT_HOST
 
 ROOM_LINES = 24
@@ -28,12 +29,20 @@ _INTERNAL = (f"{os.sep}asyncio{os.sep}", f"{os.sep}foretold{os.sep}")
 class Cast:
     """Who is in the story."""
 
-    def __init__(self, events: Sequence[Event], schedule: Schedule, culprit: Who | None) -> None:
+    def __init__(
+        self,
+        events: Sequence[Event],
+        schedule: Schedule,
+        culprit: Who | None,
+        *,
+        is_conducted: bool = False,
+    ) -> None:
         self._places = _places(events)
         self._order = {who: number for number, who in enumerate(self._places)}
         self._kinds = Counter(map(_kind, self._places))
         self._hosts = {event.host for event in events}
         self._clients = clients_of(events)
+        self._makers = _makers(events) if is_conducted else {}
         self.main = _main_of(events)
         self.shown: set[Who] = {who for who in (self.main, culprit) if who is not None}
         for hold in schedule.holds.values():
@@ -96,6 +105,10 @@ class Cast:
     def _called(self, who: Who) -> str:
         if who in self._clients:
             return asked_text(who, self._clients)
+        maker = self._makers.get(who, self.main)
+        if maker not in (None, self.main) and who[0] == DEFAULT_HOST:
+            # A helper of a rule: the call is what the reader knows.
+            return f"{self._called(maker)} ({_name(_kind(who))})"
         several = len(self._hosts) > 1 and who[0] != DEFAULT_HOST
         return f"{who[0]}/{_name(who)}" if several else _name(who)
 
@@ -124,6 +137,11 @@ def _places(events: Iterable[Event]) -> dict[Who, set[tuple[str, str]]]:
             if event.place is not None:
                 functions.add((event.place.file, event.place.function))
     return found
+
+
+def _makers(events: Iterable[Event]) -> dict[Who, Who]:
+    """Which task has made which."""
+    return {who_of(event): (event.host, event.text) for event in events if event.kind == MADE_BY}
 
 
 def _main_of(events: Sequence[Event]) -> Who | None:

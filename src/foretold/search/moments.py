@@ -51,6 +51,8 @@ class Moment(NamedTuple):
     """A step that ended at the line where it began, with nothing to say about it."""
     passed_ns: int = 0
     """Not a step: so much time passed in which nobody did anything."""
+    took_time: bool = False
+    """It says itself how long it took."""
 
 
 class Ending(NamedTuple):
@@ -136,7 +138,7 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
                 yield moment
         elif event.kind in _SAID:
             text = _SAID[event.kind].format(rounded(event.text))
-            yield Moment(event.time_ns, who_of(event), event.place, text)
+            yield Moment(event.time_ns, who_of(event), event.place, text, took_time=takes_time)
         elif event.kind == "fault":
             yield Moment(event.time_ns, None, None, f"fault: {event.text}")
         elif event.kind in (SERVICE, REQUEST):
@@ -151,17 +153,18 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
 def without_conductor(
     events: Sequence[Event], numbers: Iterable[int], conductor: Who | None
 ) -> list[int]:
-    """In the run of a machine: without the steps of who calls the rules, and without those of rules
-    that do nothing but send requests, which are told as such."""
+    """In the run of a machine: without the steps of who calls the rules, what it has chosen before
+    the first (that is told above), and without the steps of rules that do nothing but send
+    requests, which are told as such."""
     following = _following(events)
     tells_requests = any(event.kind == REQUEST for event in events)
 
     def is_told(number: int) -> bool:
         event, then = events[number], following[number]
+        if who_of(event) == conductor and event.kind in ("resumes", "chose"):
+            return False
         if event.kind != "resumes":
             return True
-        if who_of(event) == conductor:
-            return False
         asks = event.text == IN_A_PACKAGE or event.step == 1
         waits = then is None or then.kind == "ended" or then.text == IN_A_PACKAGE
         return not (tells_requests and event.host == DEFAULT_HOST and asks and waits)
@@ -251,10 +254,13 @@ def _time_joined(moments: Sequence[Moment]) -> Iterator[Moment]:
         if moment.passed_ns:
             jump = moment
             continue
-        if jump is not None and jump.time_ns is not None:
-            passed_ns = jump.passed_ns if shown_ns is None else jump.time_ns - shown_ns
-            yield Moment(None, None, None, f"({duration(passed_ns)} later)")
-            jump = None
+        if jump is not None and jump.time_ns is not None and shown_ns is not None:
+            # Up to what is shown next: what lies between has no line of its own.
+            until_ns = moment.time_ns
+            if until_ns is None or moment.took_time:
+                until_ns = jump.time_ns
+            yield Moment(None, None, None, f"({duration(until_ns - shown_ns)} later)")
+        jump = None
         shown_ns = moment.time_ns
         yield moment
 

@@ -83,6 +83,12 @@ class Decision:
     """The calm run fails: in so many other orders it was tried, and failed as well."""
     runs: int = 0
 
+    @property
+    def is_unknown(self) -> bool:
+        """Nothing was found that decides it."""
+        found = self.pair, self.values, self.times
+        return all(each is None for each in found) and not self.needs_faults | self.orders_tried
+
 
 def what_decides(
     watch: Watch, failing: Run, wanted: Signature, *, s_max: float = S_MAX

@@ -7,6 +7,7 @@ condition) comes last, where a line would be cut off. So it is shortened from th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 SQL_CHARS_MAX = 96
 _LIST_CHARS_MAX = 36
@@ -22,6 +23,10 @@ _WRITTEN = re.compile(
 _RETURNING = re.compile(r"\breturning\b.*", re.IGNORECASE)
 _VALUES = re.compile(r"(\binsert into \S+ \()([^()]*)\) values \(.*?\)(?= on conflict|$| …)", re.I)
 _SET = re.compile(r"(\bset )(.*?)(?= where |$)", re.IGNORECASE)
+_QUERY = re.compile(r"\((select|insert|update|delete)\b(?! …\))[^()]*(?:\([^()]*\)[^()]*)*\)", re.I)
+_PARAMETER = re.compile(r"\$(\d+)\b")
+_LABEL = re.compile(r"(?<=\)) AS \w+_\d+\b")
+"""What SQLAlchemy calls a column that nobody has named."""
 _ROWS = re.compile(r"(?:SELECT|UPDATE|DELETE|MERGE|INSERT 0|COPY) (\d+)")
 LOCKS = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b", re.IGNORECASE)
 
@@ -40,18 +45,44 @@ def written_by(sql: str) -> set[str]:
 
 def shortened(sql: str, chars: int = SQL_CHARS_MAX) -> str:
     """On one line, with what decides: `SELECT … FROM dwellers WHERE id = $1 FOR UPDATE`."""
-    text = _CAST.sub("", _SPACES.sub(" ", sql).strip())
+    text = _LABEL.sub("", _CAST.sub("", _SPACES.sub(" ", sql).strip()))
     tables = tables_of(text)
     if len(tables) == 1:
         text = re.sub(rf"\b{next(iter(tables))}\.", "", text, flags=re.IGNORECASE)
-    text = _RETURNING.sub("RETURNING …", text) if len(text) > chars else text
+    text = _RETURNING.sub("", text).rstrip() if len(text) > chars else text
     text = _without_columns(text)
     text = _VALUES.sub(lambda found: f"{found[1]}{_listed(found[2])})", text)
     if len(text) > chars:
         text = _SET.sub(lambda found: found[1] + _listed(found[2]), text)
     if len(text) > chars:
-        text = f"{text[: chars - _TAIL_CHARS - 3].rstrip()} … {text[-_TAIL_CHARS:].lstrip()}"
+        text = _without_queries(text)
+    if len(text) > chars:
+        text = _without_middle(text, chars)
     return text
+
+
+def _without_queries(text: str) -> str:
+    """What is asked inside of brackets is left out, the innermost first: `id = (SELECT …)`."""
+    former = ""
+    while former != text:
+        former, text = text, _QUERY.sub(lambda found: f"({found[1]} …)", text)
+    return text
+
+
+def _without_middle(text: str, chars: int) -> str:
+    """Cut between words."""
+    head = text[: chars - _TAIL_CHARS - 3].rpartition(" ")[0]
+    return f"{head} … {text[-_TAIL_CHARS:].partition(' ')[2]}"
+
+
+def with_values(text: str, values: Sequence[str]) -> str:
+    """With what was given in place of `$1`, `$2`, …"""
+
+    def value(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return values[number - 1] if 0 < number <= len(values) else found[0]
+
+    return _PARAMETER.sub(value, text)
 
 
 def _listed(items: str) -> str:

@@ -34,6 +34,7 @@ from foretold.search.transactions import Told
 from foretold.search.wording import Wording, common_folder
 from foretold.search.words import (
     callback_in_words,
+    count,
     duration,
     ended_how,
     late_in_words,
@@ -44,7 +45,7 @@ from foretold.search.words import (
     until_of,
 )
 from foretold.tape import CALLBACKS, Choice, Schedule, Slow
-from foretold.trace import KEPT_EVENTS, LATE, REQUEST, THREAD, Event, Place, encode
+from foretold.trace import KEPT_EVENTS, LATE, NOBODY, REQUEST, THREAD, Event, Place, encode
 from foretold.world.run import Run
 from foretold.world.settings import Settings
 
@@ -52,7 +53,10 @@ LINES_MAX = 40
 _WAITS = re.compile(r"  (?P<who>.+) waits at (?P<file>.+):(?P<line>\d+) for (?P<what>.+)")
 SENTENCES_MAX = 8
 REQUESTS_MAX = 24
+SAID_CHARS_MAX = 100
 VALUES_MAX = 12
+VALUES_CHARS_MAX = 100
+"""On one line."""
 
 
 def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Delay]]:
@@ -78,9 +82,10 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[str, list[Del
         is_known=tape.origin != "seeded",
         called=called,
         is_conducted=done.names is not None,
+        decision=decision,
     )
-    if decision is not None:
-        story = f"{story}\n{called(decision_text(decision))}"
+    if done.error is not None:
+        called(text_of(done.error))  # which stands above the story, and is not changed
     parts = [done.opening, *called.legend(done.opening), story]
     return "\n".join(part for part in parts if part), delays
 
@@ -103,11 +108,13 @@ def tell(
     is_known: bool = True,
     called: Callable[[str], str] = str,
     is_conducted: bool = False,
+    decision: Decision | None = None,
 ) -> tuple[str, list[Delay]]:
     """The story and the delays in it; `also` are those who have to be shown besides. `is_known` is
     False of a seed's choices: they are not on record. `called` puts texts into the words of the
     story. `is_conducted`: main is ours, and no more than calls the rules."""
-    every = with_telling_places(_without_a_flood(list(events)))
+    whole = with_telling_places(list(events))
+    every = _without_a_flood(whole)
     cut, culprit = failure_among(every, error)
     kept = every[:cut]
     delays = delays_of(schedule, every)
@@ -115,25 +122,38 @@ def tell(
     ending = _ending(kept, culprit, error)
     # If everybody was delayed (a run that was not shrunk), delays tell nobody apart.
     telling = len(delays) + len(schedule.slows) <= SENTENCES_MAX
-    cast = Cast(kept, schedule if telling else Schedule(), ending.who)
-    database = Told(kept)
+    cast = Cast(kept, schedule if telling else Schedule(), ending.who, is_conducted=is_conducted)
+    database = Told(whole[: failure_among(whole, error)[0]])
     told_below = database.tasks() - {(hold.host, hold.actor) for hold in schedule.holds.values()}
     cast.shown |= {*also, *told_below}
     numbers = [*cast.last_seen(kept[:begin]), *range(begin, cut)]
     numbers = [n for n in numbers if not _is_step_of(every[n], told_below)]
+    chosen = kept[:begin]
     if is_conducted:
+        chosen = [e for n, e in enumerate(kept) if n < begin or who_of(e) == cast.main]
         numbers = without_conductor(every, numbers, cast.main)
     # All events are handed over: how far a task came is known from where it went on later.
     told = moments_of(every, numbers, delays if telling else [], ending)
     moments = cast.choose(told, room_lines=0 if told_below else ROOM_LINES)
-    parts = _departures(kept, every, delays, schedule, choices or {}, start_ns, is_known=is_known)
-    parts += _values_before(kept[:begin])
+    parts = _departures(
+        kept,
+        every,
+        delays,
+        schedule,
+        choices or {},
+        start_ns,
+        is_known=is_known,
+        telling=telling,
+    )
+    parts += _values_before(chosen)
     parts.append("What happened, in virtual time:")
     if len(every) == KEPT_EVENTS:
         parts.append(f"  … of a long run: the last {KEPT_EVENTS:,} events")
     parts += lines_of(moments, start_ns, cast.names(), LINES_MAX, called)
     parts += [] if is_conducted and told_below else cast.others(kept[begin:])
     parts += database.lines(start_ns, called)
+    if decision is not None and not (decision.is_unknown and database.says_where_to_look):
+        parts.append(decision_text(decision))
     return called("\n".join(parts)), delays
 
 
@@ -187,9 +207,9 @@ def failure_among(events: Sequence[Event], error: BaseException | None) -> tuple
 
 
 def _ending(events: list[Event], culprit: Event | None, error: BaseException | None) -> Ending:
-    last = culprit or (events[-1] if events else None)
-    time_ns = last.time_ns if last is not None else None
-    who = who_of(culprit) if culprit is not None else None
+    # Hosts have clocks of their own; what has happened before it was not later.
+    time_ns = max((event.time_ns for event in events), default=None)
+    who = who_of(culprit) if culprit is not None and culprit.actor != NOBODY else None
     step = culprit.step if culprit is not None else 0
     if culprit is None and error is not None and not isinstance(error, Deadlock):
         who, step = _main_thread(events)
@@ -199,6 +219,8 @@ def _ending(events: list[Event], culprit: Event | None, error: BaseException | N
     # The list that follows in a Deadlock is part of the exception, not of its first line.
     lines = [line.removesuffix(" Waiting:") for line in text_of(error).splitlines()]
     said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    # In full it stands above the story.
+    said = said if len(said) <= SAID_CHARS_MAX else f"{said[:SAID_CHARS_MAX].rpartition(' ')[0]} …"
     last_moment = Moment(time_ns, who, place_of(error), f"fails: {said}")
     return Ending(who, step, last_moment, _stuck(lines) if isinstance(error, Deadlock) else {})
 
@@ -249,6 +271,7 @@ def _departures(
     start_ns: int,
     *,
     is_known: bool,
+    telling: bool,
 ) -> list[str]:
     at = {
         (event.host, event.actor, event.step): event
@@ -261,8 +284,12 @@ def _departures(
         if event.kind == "fault"
     ]
     said += [late_in_words(event.text, "took") for event in told if event.kind == LATE]
-    said += [_delay_sentence(delay, at) for delay in delays]
-    said += [_slow_sentence(slow, at) for slow in schedule.slows.values() if slow.key in at]
+    late = [slow for slow in schedule.slows.values() if slow.key in at]
+    if telling:
+        said += [_delay_sentence(delay, at) for delay in delays]
+        said += [_slow_sentence(slow, at) for slow in late]
+    else:
+        said += _many_sentence(delays, late)
     said += pace_sentences(choices)
     if not said:
         chosen = any(event.kind == "chose" for event in events)
@@ -272,10 +299,20 @@ def _departures(
                 f"Who went on when comes from the seed; what of it matters is not known{values}."
             ]
         return [f"No task was delayed: this happens when all take turns{values}."]
+    said = list(dict.fromkeys(said))  # of several hosts the same may be said
     shown = [f"  {sentence}" for sentence in said[:SENTENCES_MAX]]
     if len(said) > SENTENCES_MAX:
         shown.append(f"  … and {len(said) - SENTENCES_MAX} more")
     return ["All take turns, first come first served, except that", *shown]
+
+
+def _many_sentence(delays: list[Delay], late: list[Slow]) -> list[str]:
+    """In a run that was not shrunk, or not to the end, nobody knows which of them matter."""
+    parts = [count(len(delays), "step") + " had to wait for others"] if delays else []
+    if late:
+        most = duration(max(slow.ns for slow in late))
+        parts.append(f"after {count(len(late), 'step')} the event loop was late, by up to {most}")
+    return [f"{', and '.join(parts)}; which of them matter is not known"] if parts else []
 
 
 def _delay_sentence(delay: Delay, at: Mapping[tuple[str, str, int], Event]) -> str:
@@ -307,6 +344,8 @@ def _values_before(events: list[Event]) -> list[str]:
     values = [event.text for event in events if event.kind == "chose"]
     if not values:
         return []
+    if len(said := f"Chosen before: {', '.join(values)}.") <= VALUES_CHARS_MAX:
+        return [said]
     more = [f"  … {len(values) - VALUES_MAX} more"] if len(values) > VALUES_MAX else []
     return ["Chosen before:", *(f"  {value}" for value in values[:VALUES_MAX]), *more]
 

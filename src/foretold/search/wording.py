@@ -48,10 +48,15 @@ class Wording:
         ids = [
             f"{name} is {text}"
             for text, name in self.used.items()
-            if text not in said and not text.startswith(f"{name}-")
+            if not (text.startswith(f"{name}-") or _is_explained(name, text, said))
         ]
         lines = [f"Names: {', '.join(ids)}."] if ids else []
         return [*lines, f"Files are in {self.folder}."] if self.folder else lines
+
+
+def _is_explained(name: str, text: str, said: str) -> bool:
+    """Whether both stand on one line."""
+    return any(name in line and text in line for line in said.splitlines())
 
 
 def common_folder(events: Iterable[Event]) -> str:

@@ -10,6 +10,7 @@ import linecache
 import os
 import re
 import sysconfig
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from foretold.kernel.pace import READ_NS, STEP_NS
@@ -17,6 +18,7 @@ from foretold.tape import CALLBACKS, ENDED, Choice, Hold
 from foretold.trace import Place
 
 SOURCE_CHARS_MAX = 60
+WIDTH_CHARS = 100
 _PATHS = sysconfig.get_paths()
 # site-packages lies inside the folder of the standard library: the longer one first.
 _LIBRARIES = tuple(f"{_PATHS[name]}{os.sep}" for name in ("purelib", "platlib", "stdlib"))
@@ -123,6 +125,18 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         shown = [cell for cell, width in zip(cells, widths, strict=True) if width]
         lines.append(f"  {'  '.join(shown)}".rstrip())
     return lines
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """Prose as lines that are easy to read."""
+    return textwrap.wrap(
+        text,
+        WIDTH_CHARS,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def late_in_words(text: str, verb: str) -> str:

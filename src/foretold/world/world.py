@@ -22,7 +22,7 @@ from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.threads.strand import Strand
 from foretold.kernel.waiting import place_of_task
 from foretold.tape import Tape
-from foretold.trace import Event, Trace
+from foretold.trace import NOBODY, Event, Trace
 from foretold.world.clock import WorldClock
 from foretold.world.faults import fault_kinds
 from foretold.world.faults.nemesis import Nemesis
@@ -319,14 +319,20 @@ class World:
     def is_calm(self) -> bool:
         return self._calm_depth > 0
 
-    def fail(self, error: BaseException) -> None:
-        """Record that the run has failed, whatever becomes of `error` in the program."""
+    def fail(self, error: BaseException, *, at: Host | None = None) -> None:
+        """Record that the run has failed, whatever becomes of `error` in the program. `at`: it was
+        seen on that host, where no task of the program acts."""
         if self.sealed or len(self.failures) >= FAILURES_MAX:
             return
         self.failures.append(error)
         self.trace.note("failed", type(error).__name__)
         if self.trace.detail and not isinstance(error, Deadlock):  # which is nobody's step
-            self.acting_host.kernel.keep("failed", str(error).split("\n")[0], None)
+            said = str(error).split("\n")[0]
+            if at is None:
+                self.acting_host.kernel.keep("failed", said, None)
+            else:
+                seen_ns = at.kernel.clock.ns
+                self.trace.keep(Event(seen_ns, at.name, NOBODY, 0, "failed", said, None))
 
     def note_background(self, context: dict[str, Any]) -> None:
         """asyncio reports something that nobody caught."""

@@ -198,3 +198,33 @@ def test_what_is_there_in_every_run_is_said_once() -> None:
     assert "GET /things_2" in rest
     assert name not in rest
     assert "use-" not in rest, "calls that are one of a kind have no number"
+
+
+def test_what_was_given_to_an_actor_has_a_name() -> None:
+    """An account's id is told as whose account it is; which id that is stands once in the story,
+    also if only the exception shows it."""
+    ids = ["0f8fad5b-d9cb-469f-a165-70867728950e", "7c9e6679-7425-40de-944b-e07fc1f90ae7"]
+
+    class Account:
+        def __init__(self, number: int) -> None:
+            self.id = ids[number]
+
+    class Accounts(foretold.Machine):
+        actors = 2
+
+        async def setup(self) -> None:
+            for actor in self.cast:
+                actor.account = Account(actor.index)
+
+        @foretold.rule()
+        async def look(self, actor: foretold.Actor) -> None:
+            await asyncio.create_task(self.go(), name=f"GET /{actor.account.id}")
+
+        async def go(self) -> None:
+            await asyncio.sleep(0)
+            raise LookupError(f"not for {ids[1]}")
+
+    failure = foretold.explore(Accounts, runs=20, confirm=False).failure
+    assert failure is not None
+    assert f"actor2.account is {ids[1]}" in failure.story
+    assert "GET /actor1.account" in failure.story.partition("What happened")[2]

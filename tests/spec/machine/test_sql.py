@@ -74,7 +74,27 @@ def test_the_transaction_is_named() -> None:
     assert "update item set stock = stock - $2 where id = $1" in note
     assert failure.reproduced
     assert failure.story.splitlines()[1] == "  together:"
-    assert failure.story.split("No task")[0].count(".buy(item=1, n=") >= 2
+    program = failure.story.split("No task")[0]
+    assert program.count(".buy(item=1, n=") == 2, "the calls are not repeated with the invariant"
+    assert re.search(
+        r"  the invariant never_below_zero failed after transaction 1 of \w+ \d\n", program
+    )
+
+
+def test_the_story_accuses_whose_commit_it_was() -> None:
+    """The failure is no step of any task; what the database did says who did it, with the values,
+    and where to look."""
+    failure = foretold.explore(Shop, runs=60, seed=0, confirm=False).failure
+    assert failure is not None
+    story = failure.story
+    assert "(callback)" not in story
+    (fails,) = re.findall(r"\n  ([\d.]+) s +\S+:\d+ +fails: PropertyViolated: Nothing", story)
+    (commit,) = re.findall(r"\n  ([\d.]+) s .* COMMIT  \(after this the invariant fails\)", story)
+    assert fails == commit, "both at one moment"
+    assert re.search(r"actor\d\.buy .* select stock from item where id = [12]\n", story)
+    assert re.search(r"\n  actor\d\.buy read item .*\n  before actor\d\.buy had changed it", story)
+    assert "\n  Look at " in story
+    assert "No two steps were found" not in story
 
 
 def test_the_correction_holds_and_is_counted() -> None:

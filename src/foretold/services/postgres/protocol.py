@@ -29,6 +29,7 @@ COPY_ENDS: Final = (COPY_DONE, COPY_FAIL)
 # What a server sends.
 AUTHENTICATION, KEY_DATA, PARAMETER_STATUS, READY = b"R", b"K", b"S", b"Z"
 ERROR, NOTICE, NOTIFICATION, COMMAND_COMPLETE = b"E", b"N", b"A", b"C"
+PARAMETER_DESCRIPTION: Final = b"t"
 ROW_DESCRIPTION, DATA_ROW, COPY_IN, FUNCTION_RESULT = b"T", b"D", b"G", b"V"
 ANSWERS: Final = frozenset(b"123TnCIsG")
 """Each ends the answer to one message of the extended protocol."""

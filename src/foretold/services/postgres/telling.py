@@ -56,20 +56,30 @@ class Telling:
         self.statements = 0
         self.waited = 0
 
-    def note(self, session: Session, what: str, about: str, in_full: str = "") -> None:
-        """Something happened to a session. `in_full`: for the story, which has more room."""
+    def note(
+        self,
+        session: Session,
+        what: str,
+        about: str,
+        in_full: str = "",
+        given: tuple[str, ...] = (),
+    ) -> None:
+        """Something happened to a session. `in_full`: for the story, which has more room; so are
+        the values that were `given`."""
         trace, host = self.gateway.world.trace, self.gateway.host
         trace.note(f"{host.name} {session.name}", what, about)
         if trace.detail:
             if session.asked_by != session.told_asked_by:
                 session.told_asked_by = session.asked_by
                 self._keep(session, ASKED_BY, session.asked_by)
-            self._keep(session, what, in_full or about)
+            self._keep(session, what, in_full or about, given)
 
-    def _keep(self, session: Session, what: str, about: str) -> None:
+    def _keep(self, session: Session, what: str, about: str, given: tuple[str, ...] = ()) -> None:
         host = self.gateway.host
-        ns, number = host.kernel.clock.ns, self.statements
-        self.gateway.world.trace.keep(Event(ns, host.name, session.name, number, what, about, None))
+        event = Event(
+            host.kernel.clock.ns, host.name, session.name, self.statements, what, about, None
+        )
+        self.gateway.world.trace.keep(event._replace(values=given))
 
     def follow(self, session: Session) -> None:
         """For the story: know which task it is that sends statements over this connection."""
@@ -83,6 +93,7 @@ class Telling:
                 session.asked_by = f"{kernel.host}/{kernel.current.name}"
 
         peer.on_send = sends
+        session.statements.keeps_given = True
 
     def waits(self, session: Session, blockers: list[Session]) -> None:
         """A session waits for a lock that others hold."""
@@ -90,7 +101,9 @@ class Telling:
         sql = "; ".join(map(shown, session.executes))
         others = ", ".join(f"{s.name} ({s.host})" for s in blockers) or "another one"
         in_full = "; ".join(map(whole, session.executes))
-        self.note(session, "waits for a lock", f"of {others}: {sql}", f"of {others}: {in_full}")
+        given = session.statements.given[0] if len(session.executes) == 1 else ()
+        about = f"of {others}: {in_full}"
+        self.note(session, "waits for a lock", f"of {others}: {sql}", about, given)
 
     def answered(self, session: Session, answer: list[bytes]) -> bool:
         """A group was executed. Returns whether something was committed by it."""
@@ -103,6 +116,8 @@ class Telling:
                 self.server_changed |= tag.startswith(_OF_THE_SERVER)
             elif word == "LISTEN":
                 session.listens = True
+        if session.statements.keeps_given and session.group is not None:
+            session.statements.learn(session.group, answer)
         if session.executes:
             self._statements(session, tags, error)
         return self._end_of_transaction(session, tags, error)
@@ -114,9 +129,11 @@ class Telling:
         if error is not None:
             fields = fields_of(error)
             outcome = f"{outcome}, " * bool(tags) + f"error {fields.get('C')} {fields.get('M')}"
-        for sql in session.executes:
+        given = session.statements.given
+        for number, sql in enumerate(session.executes):
             said = f" → {outcome}"
-            self.note(session, "executes", shown(sql) + said, whole(sql) + said)
+            its = given[number] if number < len(given) else ()
+            self.note(session, "executes", shown(sql) + said, whole(sql) + said, its)
 
     def _end_of_transaction(self, session: Session, tags: list[str], error: bytes | None) -> bool:
         if session.state != IDLE or not session.transaction:

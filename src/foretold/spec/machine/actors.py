@@ -47,6 +47,11 @@ class Actor:
     def __contains__(self, name: object) -> bool:
         return name in vars(self)
 
+    def belongings(self) -> list[tuple[str, Any]]:
+        """What the program has set on it, by name."""
+        own = ("name", "role", "index")
+        return [(k, v) for k, v in vars(self).items() if k not in own and not k.startswith("_")]
+
     def get(self, name: str, default: Any = None) -> Any:
         return vars(self).get(name, default)
 

@@ -30,6 +30,8 @@ _DEPTH_MAX = 4
 ID_CHARS_MIN = 8
 _NO_CALLS = ("the invariant", "the precondition")
 """Failures that no line of a call would tell."""
+_SEEN_ABOVE = re.compile(r", from host \S+, during .*")
+"""Which calls were under way: they stand in the same program."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """It would be another one in the next process: the same run, the same story."""
 
@@ -87,7 +89,8 @@ def program_text(course: Course) -> str:
         lines += _group_lines(course, group, faults)
     lines += [f"fault: {text}" for _, text in faults if course.failure is None]
     if course.failure is not None and course.failed_in.startswith(_NO_CALLS):
-        lines.append(course.failed_in.partition("\n")[0].removesuffix(":"))
+        said = course.failed_in.partition("\n")[0].removesuffix(":")
+        lines.append(_SEEN_ABOVE.sub("", said))
     if len(lines) > LINES_MAX:
         head = LINES_MAX // 3
         left_out = len(lines) - LINES_MAX
@@ -118,13 +121,17 @@ def _provided(course: Course, made: Sequence[Call]) -> Iterable[str]:
 
 
 def names_in(course: Course) -> dict[str, str]:
-    """For ids that lie in bundles their names there; for tasks the calls, without a number if no
-    other call reads the same."""
+    """For ids that lie in bundles their names there, for those that were given to actors
+    `actor1.account`; for tasks the calls, without a number if no other call reads the same."""
     found: dict[str, str] = {}
     for call in course.calls:
         for kept in call.handed_over:
             for text in _ids_of(kept.value):
                 found.setdefault(text, kept.name)
+    for actor in course.actors:
+        for name, value in actor.belongings():
+            for text in _ids_of(value):
+                found.setdefault(text, f"{actor.name}.{name}")
     tasks = Counter(_who(course, call) for call in course.calls)
     for call in course.calls:
         if tasks[_who(course, call)] == 1:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.errors import PostgresError, UsageError
 from foretold.spec.machine.invariants import COMMIT, Invariant
 from foretold.spec.machine.printing import call_text
+from foretold.trace import BROKE, Event
 
 if TYPE_CHECKING:
     from foretold.spec.machine.course import Course
@@ -137,10 +138,10 @@ class CommitWatch:
         else:
             asked = self._concerned(commit.statements)
         try:
-            self._look_at(asked, _transaction_text(course, commit))
+            self._look_at(asked, _transaction_text(course, commit), commit.session)
         except Exception as error:
             # Not raised: it is the server who acts here, and no task of the program.
-            course.world.fail(error)
+            course.world.fail(error, at=self._server.host)
             course.fail(error)
 
     def _concerned(self, statements: Iterable[str]) -> list[Invariant]:
@@ -162,7 +163,7 @@ class CommitWatch:
             if tables is None or not tables or tables & touched
         ]
 
-    def _look_at(self, asked: list[Invariant], when: str) -> None:
+    def _look_at(self, asked: list[Invariant], when: str, session: str = "") -> None:
         tally = self._course.tally
         asked = [each for each in asked if self._course.holds(each)]
         if not asked:
@@ -172,7 +173,14 @@ class CommitWatch:
         for number, each in enumerate(asked):
             tally.invariant(each.name, over=overs.get(number))
         for number in sorted({int(number) for number, over in found if over is None}):
+            self._keep_for_story(asked[number], session)
             raise self._violated(asked[number], when)
+
+    def _keep_for_story(self, each: Invariant, session: str) -> None:
+        trace, host = self._course.world.trace, self._server.host
+        if session and trace.detail:
+            now_ns = host.kernel.clock.ns
+            trace.keep(Event(now_ns, host.name, session, 0, BROKE, each.sql, each.place))
 
     def _violated(self, each: Invariant, when: str) -> BaseException:
         course = self._course
