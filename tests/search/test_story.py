@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from foretold.search.story import LINES_MAX, tell, tell_run
+from foretold.search.wording import Wording
 from foretold.search.words import SOURCE_CHARS_MAX
 from foretold.tape import CALLBACKS, ENDED, Choice, Hold, Schedule, Slow, Tape
 from foretold.trace import KEPT_EVENTS, MADE_BY, NOBODY, REQUEST, Event, Place
@@ -442,9 +443,12 @@ def test_a_run_keeps_who_made_which_task() -> None:
 
 
 def test_a_long_message_is_cut_between_words() -> None:
-    """In full it stands above the story."""
-    error = AssertionError("much " * 100)
-    (line,) = lines_about(conducted(error=error), "fails: ")
+    """In full it stands above the story; ids have their names before it is cut."""
+    key = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    error = AssertionError(f"{key} {key} {key} " + "much " * 100)
+    named = Wording({key: "orders_1"})
+    (line,) = lines_about(tell(Schedule(), [], 0, error=error, called=named)[0], "fails: ")
+    assert "orders_1 orders_1 orders_1 much" in line
     assert line.endswith("much much …")
     assert len(line) < 140
 

@@ -315,6 +315,18 @@ def test_the_advice_suits_what_was_read() -> None:
     assert "it had committed before it wrote" in " ".join(Told(apart).lines(0))
 
 
+def test_a_lock_that_was_given_up_before_the_read_is_mentioned() -> None:
+    """A commit in the middle of a request: what it had locked does not keep others away."""
+    touch = events(("1", "BEGIN"), ("1", "UPDATE users SET a = 1"), ("1", "COMMIT"))
+    told = told_in_order(
+        asked_by("1", "POST /a"), asked_by("2", "POST /b"), events(("2", "BEGIN")), touch,
+        events(("1", "BEGIN"), ("1", READ), ("2", WRITE), ("2", "COMMIT"), ("1", WRITE)),
+        events(("1", "COMMIT")),
+    )  # fmt: skip
+    said = " ".join(line.strip() for line in Told(told).lines(0))
+    assert said.endswith("(What it had locked before its commit was free again.)")
+
+
 def test_an_answer_before_the_commit_is_told() -> None:
     """The client asks at once, and does not find what it was told."""
 

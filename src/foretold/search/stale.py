@@ -97,7 +97,7 @@ class Stale:
         yield f"{name(self.read)} read {table}{self.read.where}"
         yield f"before {name(self.write)} had changed it{self.write.where},"
         yield f"and then wrote {wrote}{self.later.where}."
-        yield self._advice()
+        yield f"{self._advice()}{self._let_go()}"
 
     def _advice(self) -> str:
         place = f"Look at {self.read.at}:" if self.read.place is not None else "Look at the read:"
@@ -111,14 +111,22 @@ class Stale:
         if _SUMS_UP.match(self.read.sql) or self._both_put_it_there:
             what = "a row that is not there" if self.read.found_nothing else "a count"
             return (
-                f"{place} {what} cannot be locked (FOR UPDATE). Should both first lock the row of "
-                "whom it belongs to? Should a unique constraint refuse the second? Or should both "
+                f"{place} {what} cannot be locked (FOR UPDATE). Should both first lock the row "
+                "that it belongs to? Should a unique constraint refuse the second? Or should both "
                 "be SERIALIZABLE?"
             )
         return (
             f"{place} should it have locked what it reads (FOR UPDATE)? Should a constraint, or a "
             "condition in the write, have refused the second? Or should both be SERIALIZABLE?"
         )
+
+    def _let_go(self) -> str:
+        """What it had locked in a transaction before that in which it read."""
+        before = [e for e in self.reader.statements if e.transaction < self.read.transaction]
+        held = any(each.written or LOCKS.search(each.sql) for each in before)
+        if not held or self._commit_between is not None:
+            return ""
+        return f" (What it had locked before its commit{before[-1].where} was free again.)"
 
     @property
     def _commit_between(self) -> Statement | None:

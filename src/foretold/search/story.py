@@ -119,7 +119,7 @@ def tell(
     kept = every[:cut]
     delays = delays_of(schedule, every)
     begin = _first_interesting(kept, delays, schedule)
-    ending = _ending(kept, culprit, error)
+    ending = _ending(kept, culprit, error, called)
     # If everybody was delayed (a run that was not shrunk), delays tell nobody apart.
     telling = len(delays) + len(schedule.slows) <= SENTENCES_MAX
     cast = Cast(kept, schedule if telling else Schedule(), ending.who, is_conducted=is_conducted)
@@ -206,7 +206,12 @@ def failure_among(events: Sequence[Event], error: BaseException | None) -> tuple
     return ends[max(0, last - 1)] if who_of(ends[last][1]) == main else ends[last]
 
 
-def _ending(events: list[Event], culprit: Event | None, error: BaseException | None) -> Ending:
+def _ending(
+    events: list[Event],
+    culprit: Event | None,
+    error: BaseException | None,
+    called: Callable[[str], str] = str,
+) -> Ending:
     # Hosts have clocks of their own; what has happened before it was not later.
     time_ns = max((event.time_ns for event in events), default=None)
     who = who_of(culprit) if culprit is not None and culprit.actor != NOBODY else None
@@ -218,7 +223,7 @@ def _ending(events: list[Event], culprit: Event | None, error: BaseException | N
         return Ending(who, step, Moment(time_ns, who, None, said))
     # The list that follows in a Deadlock is part of the exception, not of its first line.
     lines = [line.removesuffix(" Waiting:") for line in text_of(error).splitlines()]
-    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    said = called(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
     # In full it stands above the story.
     said = said if len(said) <= SAID_CHARS_MAX else f"{said[:SAID_CHARS_MAX].rpartition(' ')[0]} …"
     last_moment = Moment(time_ns, who, place_of(error), f"fails: {said}")
