@@ -33,7 +33,7 @@ def bind(*values: bytes | None, formats: tuple[int, ...] = (1,)) -> bytes:
     ("value", "kind", "shown"),
     [
         (b"draft", 1043, "'draft'"),
-        (b"x" * 100, 25, repr("x" * (TEXT_CHARS_MAX - 1) + "…")),
+        (b"x" * 1000, 25, repr("x" * (TEXT_CHARS_MAX - 1) + "…")),
         (struct.pack("!i", -7), 23, "-7"),
         (struct.pack("!q", 1 << 40), 20, str(1 << 40)),
         (struct.pack("!d", 0.5), 701, "0.5"),

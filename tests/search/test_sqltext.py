@@ -6,9 +6,11 @@ import pytest
 
 from foretold.search.sqltext import (
     SQL_CHARS_MAX,
+    VALUE_CHARS_MAX,
     outcome_text,
     shortened,
     tables_of,
+    value_text,
     with_values,
     written_by,
 )
@@ -102,3 +104,10 @@ def test_values_stand_where_they_were_given() -> None:
     assert with_values("a = $1 AND b = $2", ["'x'", "7"]) == "a = 'x' AND b = 7"
     assert with_values("a = $11", ["'x'"]) == "a = $11"
     assert with_values("a = $1", []) == "a = $1"
+
+
+def test_long_texts_are_cut_and_ids_are_not() -> None:
+    """A text is still one, with its quotes; half an id would be none."""
+    assert value_text("'draft'") == "'draft'"
+    assert value_text(repr("x" * 100)) == repr("x" * (VALUE_CHARS_MAX - 3) + "…")
+    assert value_text("0f8fad5b-d9cb-469f-a165-70867728950e").endswith("950e")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from foretold.search.transactions import Told
+from foretold.search.wording import Wording
 from foretold.trace import ASKED_BY, BROKE, REQUEST, Event, Place
 
 READ = "SELECT stock FROM item WHERE id = 1"
@@ -223,6 +224,9 @@ def test_values_are_shown() -> None:
     """What was read and written: `$1` tells nobody anything."""
     told = told_in_order(given("1", "UPDATE item SET stock = $1 WHERE id = $2", "3", ID))
     assert f"UPDATE item SET stock = 3 WHERE id = {ID} → done" in Told(told).lines(0)[1]
+    listed = told_in_order(given("1", "UPDATE item SET fans = $1", f'\'["{ID}", "{ID}"]\''))
+    called = Wording({ID: "me"})
+    assert """SET fans = '["me", "me"]' →""" in Told(listed).lines(0, called)[1], "named, then cut"
 
 
 def test_who_has_read_about_something_else_is_not_accused() -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 SQL_CHARS_MAX = 96
+VALUE_CHARS_MAX = 28
 _LIST_CHARS_MAX = 36
 _TAIL_CHARS = 36
 _SPACES = re.compile(r"\s+")
@@ -83,6 +84,13 @@ def with_values(text: str, values: Sequence[str]) -> str:
         return values[number - 1] if 0 < number <= len(values) else found[0]
 
     return _PARAMETER.sub(value, text)
+
+
+def value_text(value: str) -> str:
+    """A value that has room on a line; an id is never cut."""
+    if not value.startswith(("'", '"')) or len(value) <= VALUE_CHARS_MAX:
+        return value
+    return f"{value[: VALUE_CHARS_MAX - 2]}…{value[0]}"
 
 
 def _listed(items: str) -> str:

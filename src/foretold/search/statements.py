@@ -7,13 +7,14 @@ transaction whether it was committed. Several transactions of one request are lo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from foretold.search.sqltext import (
     outcome_text,
     shortened,
     tables_of,
+    value_text,
     with_values,
     written_by,
 )
@@ -63,11 +64,11 @@ class Statement:
         self.tables, self.written = tables_of(self.sql), written_by(self.sql)
         self.word = self.sql.split(" ", 1)[0].rstrip(";").upper()
 
-    @property
-    def text(self) -> str:
-        """With what came of it."""
+    def text(self, called: Callable[[str], str] = str) -> str:
+        """With its values, as they are called, and with what came of it."""
         how = "waits for a lock" if self.waits else outcome_text(self.outcome)
-        said = with_values(shortened(self.sql), self.values)
+        values = [value_text(called(value)) for value in self.values]
+        said = with_values(shortened(self.sql), values)
         return said + ("" if how in ("", self.word) else f" → {how}") + self.remark
 
     @property

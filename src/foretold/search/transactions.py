@@ -213,7 +213,7 @@ def _lines(
     out."""
     rows = [
         (f"{(first.time_ns - start_ns) / 1e9:.6f} s", names.of(first), short(first.place), text)
-        for first, text in _joined(shown)
+        for first, text in _joined(shown, called)
     ]
     lines = aligned([tuple(map(called, row)) for row in rows])
     left_out = len(lines) - STATEMENTS_MAX
@@ -222,7 +222,9 @@ def _lines(
     yield from lines
 
 
-def _joined(shown: Sequence[Statement]) -> Iterator[tuple[Statement, str]]:
-    for (_, text), alike in groupby(shown, key=lambda each: (each.session, each.text)):
+def _joined(
+    shown: Sequence[Statement], called: Callable[[str], str]
+) -> Iterator[tuple[Statement, str]]:
+    for (_, text), alike in groupby(shown, key=lambda each: (each.session, each.text(called))):
         first, *others = alike
         yield first, f"{text}  ({len(others) + 1} times)" if others else text

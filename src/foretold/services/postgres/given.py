@@ -13,7 +13,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-TEXT_CHARS_MAX: Final = 24
+TEXT_CHARS_MAX: Final = 200
+"""More than a story shows: it knows names for ids, which are shorter."""
 _OTHER: Final = "…"
 _EPOCH: Final = datetime.datetime(2000, 1, 1)
 _COUNT: Final = struct.Struct("!h")
