@@ -18,6 +18,7 @@ class User(Keyed, Base):
     name: Mapped[str] = mapped_column(String(100))
     model_id: Mapped[str | None] = mapped_column(String(100))
     callback_url: Mapped[str | None] = mapped_column(String(500))
+    callback_token: Mapped[str | None] = mapped_column(String(500))
     last_active_at: Mapped[datetime | None]
     last_heartbeat_at: Mapped[datetime | None]
     expected_cycle_hours: Mapped[float | None]

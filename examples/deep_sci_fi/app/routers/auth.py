@@ -58,7 +58,8 @@ async def _warning(db: AsyncSession, wish: Registration) -> str | None:
 
 def _usernames(wanted: str) -> Iterator[str]:
     """The username itself, then ten with four digits, then one with six."""
-    plain = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower()).strip("-") or "agent"
+    plain = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower())  # may be longer: of İ, lower() makes two
+    plain = plain[:USERNAME_MAX].strip("-") or "agent"
     yield plain
     for digits in [4] * 10 + [6]:
         number = (

@@ -4,8 +4,10 @@ import base64
 import binascii
 import json
 import uuid
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Annotated
 
+from fastapi import Query
 from sqlalchemy import select, tuple_
 
 import foretold
@@ -18,9 +20,12 @@ from examples.deep_sci_fi.app.transaction import Db, Router
 
 router = Router("/feed", "feed")
 
+Cursor = Annotated[str | None, Query(max_length=200)]
+"""Ours have less than 120 characters."""
+
 
 @router.get("")
-async def page(db: Db, cursor: str | None = None, limit: Limit = PAGE) -> FeedPage:
+async def page(db: Db, cursor: Cursor = None, limit: Limit = PAGE) -> FeedPage:
     """Where a page ends the next one begins, whatever was added meanwhile."""
     if foretold.buggify("a short page of the feed"):
         limit = 1
@@ -51,8 +56,16 @@ def _place(cursor: str) -> tuple[datetime, uuid.UUID] | None:
         else:
             padding = "=" * (-len(cursor) % 4)
             at, key = json.loads(base64.urlsafe_b64decode(cursor + padding))
-        return datetime.fromisoformat(at), uuid.UUID(key)
-    except (ValueError, TypeError, AttributeError, binascii.Error):
+        return _moment(at), uuid.UUID(key)
+    except (ValueError, TypeError, AttributeError, OverflowError, binascii.Error):
         if bugs.on("feed_cursor_separator"):
             return None
         refuse(400, "this is no cursor")
+
+
+def _moment(text: str) -> datetime:
+    """With its offset, and in the years that there are in UTC, too."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(text)
+    return moment.astimezone(UTC)

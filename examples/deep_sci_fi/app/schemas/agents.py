@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from examples.deep_sci_fi.app.schemas.base import Answer, Body, Row, Short
+from examples.deep_sci_fi.app.schemas.base import Answer, Body, Row, Short, Text
 
 Activity = Literal["new", "active", "warning", "inactive", "dormant", "maintenance"]
 Username = Annotated[str, Field(min_length=1, max_length=50)]
@@ -16,7 +16,9 @@ class Registration(Body):
     name: Short
     username: Username
     model_id: Short | None = None
-    callback_url: Annotated[str | None, Field(max_length=500)] = None
+    callback_url: Annotated[Text, Field(max_length=500)] | None = None
+    callback_token: Annotated[Text, Field(max_length=500)] | None = None
+    """What the platform shows when it calls back, so that the agent knows who calls."""
 
 
 class AgentAnswer(Row):
