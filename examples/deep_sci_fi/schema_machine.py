@@ -6,7 +6,6 @@
 It knows nothing of worlds and dwellers; it knows what every API has to keep.
 """
 
-import copy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -19,31 +18,6 @@ from examples.deep_sci_fi.machine.platform import APP, FAULTS
 AGENTS = 4
 ADMINS = frozenset({scenery.api_key(AGENTS)})
 """The last of them is an administrator as well."""
-KEY = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
-ONCE = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "format": "uuid"},
-}
-
-BUSY = {"description": "The database does not answer; try again"}
-
-
-def document() -> dict[str, Any]:
-    """What FastAPI writes, and what no signature tells: what changes something needs a key, and may
-    be sent under an idempotency key; the platform may be busy; a story that is there is shown."""
-    found = copy.deepcopy(APP.openapi())
-    answers = found["paths"]["/api/stories"]["post"]["responses"]
-    answers["200"] = answers["201"]
-    found["components"]["securitySchemes"] = {"key": KEY}
-    for path, methods in found["paths"].items():
-        for method, operation in methods.items():
-            operation["responses"]["503"] = BUSY
-            if method != "get" and path != "/api/auth/agent":
-                operation["security"] = [{"key": []}]
-                operation.setdefault("parameters", []).append(ONCE)
-    return found
 
 
 def credentials(actor: Any) -> dict[str, str]:
@@ -58,7 +32,7 @@ WORDS_THAT_MEAN_SOMETHING = {
 }
 """The document calls them texts."""
 Api: Any = foretold.openapi(
-    document(),
+    APP.openapi(),
     app=APP,
     actors=AGENTS,
     faults=FAULTS,

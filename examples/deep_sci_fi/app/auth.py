@@ -1,11 +1,14 @@
 """Who is calling: API keys, sent as X-API-Key or as a bearer token, kept as hashes."""
 
+import functools
 import hashlib
 import secrets
+import uuid
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,6 +19,10 @@ from examples.deep_sci_fi.app.transaction import Db
 
 PREFIX_LENGTH = 12
 THROTTLE = timedelta(minutes=1)
+IN_HEADER = APIKeyHeader(name="X-API-Key", scheme_name="api_key", auto_error=False)
+BEARER = HTTPBearer(scheme_name="bearer", auto_error=False)
+OR_WITHOUT_KEY: dict[str, Any] = {"security": [{}]}
+"""For the document, of operations that know `AgentOrPublic`."""
 
 
 def new_key(user: User) -> tuple[str, ApiKey]:
@@ -29,13 +36,13 @@ def hashed(text: str) -> str:
 
 
 async def sent_key(
-    x_api_key: Annotated[str | None, Header()] = None,
-    authorization: Annotated[str | None, Header()] = None,
+    in_header: Annotated[str | None, Security(IN_HEADER)],
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)],
 ) -> str | None:
     """The key of this request, if it has one."""
-    if x_api_key is None and authorization and authorization.lower().startswith("bearer "):
-        return authorization[len("bearer ") :].strip()
-    return x_api_key
+    if in_header is None and bearer is not None:
+        return bearer.credentials
+    return in_header
 
 
 SentKey = Annotated[str | None, Depends(sent_key)]
@@ -59,13 +66,16 @@ async def _touch(db: AsyncSession, text: str) -> User:
     locked. So one agent's requests come one after the other, and whoever counts what an agent has
     (`rules/limits.py`) counts right.
     """
+    return await _note(db, text) or refuse(401, "this API key is not valid")
+
+
+async def _note(db: AsyncSession, text: str) -> User | None:
     now = datetime.now(UTC)
     used = update(ApiKey).where(ApiKey.key_hash == hashed(text)).values(last_used_at=now)
     whose = select(ApiKey.user_id).where(*_key_is(text)).scalar_subquery()
     note = update(User).where(User.id == whose).values(last_active_at=now).returning(User)
     fresh = {"synchronize_session": False, "populate_existing": True}
-    user = await db.scalar(note.add_cte(used.cte("used")), execution_options=fresh)
-    return user or refuse(401, "this API key is not valid")
+    return await db.scalar(note.add_cte(used.cte("used")), execution_options=fresh)
 
 
 async def _seen_lately(db: AsyncSession, text: str) -> User | None:
@@ -86,13 +96,24 @@ async def authenticate(request: Request, db: Db, text: SentKey) -> User:
     if text is None:
         return await _nobody(db)
     if idempotency.concerns(request):
-        await idempotency.recall(request, await _look_up(db, text))
+        await _recall(request, db, text)
     if bugs.on("touch_throttled") and (user := await _seen_lately(db, text)):
         return user
     user = await _touch(db, text)
+    request.state.note_call = functools.partial(_note, db, text)
     if bugs.on("limits_count_then_insert"):
         await db.commit()
     return user
+
+
+async def _recall(request: Request, db: AsyncSession, text: str) -> None:
+    """Who asks again is around, too. (Not noted is a request whose twin is in progress: it would
+    have to wait for the twin, which notes the call for both.)"""
+    try:
+        await idempotency.recall(request, (await _look_up(db, text)).id)
+    except idempotency.AlreadyAnswered:
+        await _note(db, text)
+        raise
 
 
 async def perhaps_authenticate(request: Request, db: Db, text: SentKey) -> User | None:
@@ -101,11 +122,14 @@ async def perhaps_authenticate(request: Request, db: Db, text: SentKey) -> User 
 
 
 async def require_admin(request: Request, text: SentKey) -> str:
-    """An administrator's key: 401 without a key, 403 with another one."""
+    """An administrator's key: 401 without a key, 403 with another one. Idempotency keys belong to
+    it as they belong to an agent; its hash stands for the id."""
     if text is None:
         refuse(401, "send your API key as X-API-Key")
     if text not in request.app.state.settings.admin_keys:
         refuse(403, "only administrators may do this")
+    if idempotency.concerns(request):
+        await idempotency.recall(request, uuid.UUID(hashed(text)[:32]))
     return text
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
-from examples.deep_sci_fi.app import bugs, routers
+from examples.deep_sci_fi.app import bugs, documents, routers
 from examples.deep_sci_fi.app.failures import install_handlers
 from examples.deep_sci_fi.app.middleware import RequestContext
 from examples.deep_sci_fi.app.ratelimit import RateLimiter
@@ -30,6 +30,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     install_handlers(app)
     for router in routers.ALL:
         app.include_router(router, prefix="/api")
+    documents.complete(app)
     return app
 
 

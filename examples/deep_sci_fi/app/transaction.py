@@ -2,8 +2,8 @@
 
 `Router` is FastAPI's, with a route class that opens a session, runs the endpoint, keeps the answer
 under its idempotency key, commits, and only then lets the answer go. A refusal, like any exception,
-rolls everything back. (A dependency with `yield` would commit after the answer has been sent, and
-the client might not read its own write.)
+rolls everything back, except that an agent has called. (A dependency with `yield` would commit
+after the answer has been sent, and the client might not read its own write.)
 
 Isolation is PostgreSQL's default, READ COMMITTED. So whoever decides something by what a row says
 locks it first, with `locked`, in this order (nobody who holds a later one asks for an earlier one):
@@ -13,11 +13,13 @@ locks it first, with `locked`, in this order (nobody who holds a later one asks 
 """
 
 import asyncio
+import re
 import uuid
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -25,7 +27,7 @@ from starlette.background import BackgroundTask
 
 import foretold
 from examples.deep_sci_fi.app import bugs, idempotency
-from examples.deep_sci_fi.app.failures import refuse
+from examples.deep_sci_fi.app.failures import FROM_DATABASE, is_passing, refuse
 from examples.deep_sci_fi.app.models import Base
 
 Row = TypeVar("Row", bound=Base)
@@ -46,12 +48,31 @@ class TransactionalRoute(APIRoute):
                 await idempotency.remember(request, response)
             except idempotency.AlreadyAnswered as stored:
                 response = stored.response
+            except (HTTPException, RequestValidationError):
+                await _take_back(request, db)
+                raise
             except BaseException:
                 await db.close()
                 raise
             return await _committed(db, response)
 
         return answer
+
+
+async def _take_back(request: Request, db: AsyncSession) -> None:
+    """What a refused request has done; except that who sent it was here. If that cannot be written
+    now, the refusal is what counts."""
+    note_call = getattr(request.state, "note_call", None)
+    try:
+        await db.rollback()
+        if note_call is not None:
+            await note_call()
+            await db.commit()
+    except FROM_DATABASE as error:
+        if not is_passing(error):
+            raise
+    finally:
+        await db.close()
 
 
 async def _committed(db: AsyncSession, response: Response) -> Response:
@@ -89,7 +110,12 @@ class Router(APIRouter):
 async def found(db: AsyncSession, kind: type[Row], key: uuid.UUID) -> Row:
     """A row to look at, or 404."""
     row = await db.get(kind, key)
-    return row or refuse(404, f"there is no {kind.__name__.lower()} {key}")
+    return row or refuse(404, f"there is no {spoken(kind)} {key}")
+
+
+def spoken(kind: type[Base]) -> str:
+    """DwellerProposal, as people say it."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower()
 
 
 async def locked(db: AsyncSession, kind: type[Row], key: uuid.UUID, unless: str = "") -> Row:
@@ -101,7 +127,7 @@ async def locked(db: AsyncSession, kind: type[Row], key: uuid.UUID, unless: str 
         return await found(db, kind, key)
     await pause("before a row is locked")
     row = await db.get(kind, key, with_for_update={"key_share": True}, populate_existing=True)
-    return row or refuse(404, f"there is no {kind.__name__.lower()} {key}")
+    return row or refuse(404, f"there is no {spoken(kind)} {key}")
 
 
 async def all_locked(db: AsyncSession, kind: type[Row], *where: Any) -> dict[uuid.UUID, Row]:

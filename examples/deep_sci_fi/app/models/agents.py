@@ -49,7 +49,8 @@ class Notification(Keyed, Base):
 class IdempotencyKey(Base):
     __tablename__ = "idempotency_keys"
 
-    user_id: Mapped[uuid.UUID] = link("users", primary_key=True)
+    caller_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    """An agent, or what stands for an administrator, who is no user."""
     key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     fingerprint: Mapped[str] = mapped_column(String(64))
     code: Mapped[int]

@@ -76,6 +76,7 @@ class Suggestion(Keyed, Base):
     suggested_value: Mapped[str] = mapped_column(Text)
     rationale: Mapped[str] = mapped_column(Text)
     status: Mapped[str] = mapped_column(String(20), default="pending")
+    """Nothing makes it expired: after the owner's time it is open to more people, not to fewer."""
     upvoters: Mapped[list[str]] = mapped_column(default=list)
     owner_deadline: Mapped[datetime]
     decided_by: Mapped[uuid.UUID | None] = link("users")

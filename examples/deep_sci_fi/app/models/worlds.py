@@ -84,6 +84,8 @@ class World(Keyed, Base):
     year_setting: Mapped[int]
     causal_chain: Mapped[list[Json]]
     scientific_basis: Mapped[str] = mapped_column(Text)
+    image_prompt: Mapped[str] = mapped_column(Text, default="")
+    citations: Mapped[list[str]] = mapped_column(default=list)
     canon_summary: Mapped[str] = mapped_column(Text)
     regions: Mapped[list[Json]] = mapped_column(default=list)
     dweller_count: Mapped[int] = mapped_column(default=0)

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 from fastapi import Response
 from fastapi.responses import JSONResponse
@@ -9,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from examples.deep_sci_fi.app.auth import Agent
+from examples.deep_sci_fi.app.documents import refusal
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import (
     Composition,
@@ -29,6 +31,7 @@ router = Router("/actions", "actions")
 
 BACKOFF_S = (1, 2, 4, 8, 16)
 ESCALATABLE = ("eligible", "nominated")
+UNREAD: dict[int | str, Any] = {428: refusal("The dweller's context was not read")}
 
 
 @router.get("/{action_id}")
@@ -113,9 +116,11 @@ async def _tell_everybody(db: AsyncSession, event: WorldEvent) -> None:
         db.add(Propagation(event_id=event.id, dweller_id=dweller.id))
 
 
-@router.post("/compose", status_code=201, response_model=schemas.Acted)
+@router.post("", status_code=201, response_model=schemas.Acted, include_in_schema=False)
+@router.post("/compose", status_code=201, response_model=schemas.Acted, responses=UNREAD)
 async def compose(wish: schemas.Composition, agent: Agent, db: Db) -> schemas.Acted | Response:
-    """Act without going through the dweller; who comes too soon waits 1, 2, 4, 8, 16 seconds."""
+    """Act without going through the dweller; who comes too soon waits 1, 2, 4, 8, 16 seconds.
+    (With and without /compose: the document shows one of the two.)"""
     _, dweller = await acting.lock_cast(db, wish.dweller_id, wish.action)
     check_inhabits(dweller, agent)
     if (wait_s := await _wait_s(db, dweller)) is not None:

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from sqlalchemy import func, select
 
 from examples.deep_sci_fi.app.auth import Admin
+from examples.deep_sci_fi.app.documents import refusals
 from examples.deep_sci_fi.app.models import (
     ApiKey,
     Dweller,
@@ -32,7 +33,7 @@ class Swept(BaseModel):
     released: int
 
 
-@router.get("/stats")
+@router.get("/stats", responses=refusals(403))
 async def stats(admin: Admin, db: Db) -> dict[str, int]:
     counts = [select(func.count()).select_from(kind).scalar_subquery() for kind in COUNTED]
     numbers = (await db.execute(select(*counts))).one()

@@ -58,6 +58,7 @@ async def create(world_id: uuid.UUID, wish: NewAspect, agent: Agent, db: Db) -> 
 
 @router.get("/worlds/{world_id}/aspects", response_model=list[AspectAnswer])
 async def show_all(world_id: uuid.UUID, db: Db, limit: Limit = PAGE) -> Sequence[Aspect]:
+    await found(db, World, world_id)
     order = (Aspect.created_at.desc(), Aspect.id)
     find = select(Aspect).where(Aspect.world_id == world_id).order_by(*order).limit(limit)
     return (await db.scalars(find)).all()

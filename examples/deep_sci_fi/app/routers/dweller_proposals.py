@@ -51,6 +51,7 @@ async def create(world_id: uuid.UUID, wish: NewCharacter, agent: Agent, db: Db) 
 
 @router.get("/worlds/{world_id}", response_model=list[DwellerProposalAnswer])
 async def show_all(world_id: uuid.UUID, db: Db, limit: Limit = PAGE) -> Sequence[DwellerProposal]:
+    await found(db, World, world_id)
     order = (DwellerProposal.created_at.desc(), DwellerProposal.id)
     find = select(DwellerProposal).where(DwellerProposal.world_id == world_id)
     return (await db.scalars(find.order_by(*order).limit(limit))).all()

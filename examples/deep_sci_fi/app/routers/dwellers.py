@@ -2,12 +2,14 @@
 
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import Response
 from sqlalchemy import select
 
 from examples.deep_sci_fi.app import bugs
 from examples.deep_sci_fi.app.auth import Agent
+from examples.deep_sci_fi.app.documents import refusal
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import Dweller, World, utc_now
 from examples.deep_sci_fi.app.routers.paging import PAGE, Limit
@@ -27,6 +29,11 @@ from examples.deep_sci_fi.app.schemas.dwellers import (
 from examples.deep_sci_fi.app.transaction import Db, Router, found, locked
 
 router = Router("/dwellers", "dwellers")
+
+ACTING: dict[int | str, Any] = {
+    202: {"model": Acted, "description": "Done, though others wait for an answer"},
+    428: refusal("The dweller's context was not read"),
+}
 
 
 @router.post("/worlds/{world_id}/regions", status_code=201)
@@ -50,6 +57,7 @@ async def create(world_id: uuid.UUID, wish: NewCharacter, agent: Agent, db: Db) 
 async def show_all(
     world_id: uuid.UUID, db: Db, available: bool = False, limit: Limit = PAGE
 ) -> Sequence[Dweller]:
+    await found(db, World, world_id)
     order = (Dweller.created_at, Dweller.id)
     find = select(Dweller).where(Dweller.world_id == world_id).order_by(*order).limit(limit)
     if available:
@@ -100,7 +108,7 @@ async def context(dweller_id: uuid.UUID, agent: Agent, db: Db) -> ContextAnswer:
     )
 
 
-@router.post("/{dweller_id}/act", status_code=201)
+@router.post("/{dweller_id}/act", status_code=201, responses=ACTING)
 async def act(
     dweller_id: uuid.UUID, deed: NewAction, agent: Agent, db: Db, response: Response
 ) -> Acted:

@@ -46,6 +46,7 @@ async def propose(world_id: uuid.UUID, wish: NewEvent, agent: Agent, db: Db) -> 
 
 @router.get("/worlds/{world_id}/events", response_model=list[EventAnswer])
 async def show_all(world_id: uuid.UUID, db: Db, limit: Limit = PAGE) -> Sequence[WorldEvent]:
+    await found(db, World, world_id)
     order = (WorldEvent.year_in_world, WorldEvent.created_at, WorldEvent.id)
     find = select(WorldEvent).where(WorldEvent.world_id == world_id).order_by(*order).limit(limit)
     return (await db.scalars(find)).all()

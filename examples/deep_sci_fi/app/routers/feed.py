@@ -12,6 +12,7 @@ from sqlalchemy import select, tuple_
 
 import foretold
 from examples.deep_sci_fi.app import bugs
+from examples.deep_sci_fi.app.documents import refusals
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import FeedEvent
 from examples.deep_sci_fi.app.routers.paging import PAGE, Limit
@@ -24,7 +25,7 @@ Cursor = Annotated[str | None, Query(max_length=200)]
 """Ours have less than 120 characters."""
 
 
-@router.get("")
+@router.get("", responses=refusals(400))
 async def page(db: Db, cursor: Cursor = None, limit: Limit = PAGE) -> FeedPage:
     """Where a page ends the next one begins, whatever was added meanwhile."""
     if foretold.buggify("a short page of the feed"):

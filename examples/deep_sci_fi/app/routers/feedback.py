@@ -93,6 +93,8 @@ async def decide(
         refuse(400, f"what is {feedback.status} cannot become {decision.status}")
     if decision.status in TERMINAL and decision.resolution_notes is None:
         refuse(400, "say why, in resolution_notes")
+    if decision.status not in TERMINAL and decision.resolution_notes is not None:
+        refuse(400, f"what is {decision.status} has no resolution yet")
     feedback.status = decision.status
     feedback.resolution_notes = decision.resolution_notes or feedback.resolution_notes
     notify(db, feedback.agent_id, "feedback_status", feedback=feedback.id, status=feedback.status)

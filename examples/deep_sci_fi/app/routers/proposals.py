@@ -106,6 +106,7 @@ async def validate(proposal_id: uuid.UUID, vote: NewValidation, agent: Agent, db
 
 @router.get("/{proposal_id}/validations", response_model=list[ValidationAnswer])
 async def validations(proposal_id: uuid.UUID, db: Db) -> Sequence[Validation]:
+    await found(db, Proposal, proposal_id)
     about = Validation.proposal_id == proposal_id
     order = (Validation.created_at, Validation.id)
     return (await db.scalars(select(Validation).where(about).order_by(*order))).all()

@@ -8,7 +8,7 @@ import uuid
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from examples.deep_sci_fi.app.auth import Agent, AgentOrPublic
+from examples.deep_sci_fi.app.auth import OR_WITHOUT_KEY, Agent, AgentOrPublic
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import (
     VALIDATING,
@@ -91,7 +91,7 @@ async def add(
     return (await rules.with_items(db, [given]))[0]
 
 
-@router.get("/{content_type}/{content_id}/feedback")
+@router.get("/{content_type}/{content_id}/feedback", openapi_extra=OR_WITHOUT_KEY)
 async def show(
     content_type: ContentType, content_id: uuid.UUID, reader: AgentOrPublic, db: Db
 ) -> Reviews:

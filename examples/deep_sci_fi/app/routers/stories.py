@@ -2,12 +2,14 @@
 
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import Response
 from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from examples.deep_sci_fi.app.auth import Agent
+from examples.deep_sci_fi.app.documents import refusal
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import Dweller, Story, StoryReview, User, World, utc_now
 from examples.deep_sci_fi.app.ratelimit import ReactingAgent, ReviewAgent
@@ -31,10 +33,14 @@ from examples.deep_sci_fi.app.transaction import Db, Router, found, locked
 
 router = Router("/stories", "stories")
 
+PUBLISHING: dict[int | str, Any] = {
+    200: {"model": StoryAnswer, "description": "This story was just published"},
+    428: refusal("Reviews of the author's stories are not answered"),
+}
 TOLD_BY_DWELLER = ("first_person_dweller", "third_person_limited")
 
 
-@router.post("", status_code=201, response_model=StoryAnswer)
+@router.post("", status_code=201, response_model=StoryAnswer, responses=PUBLISHING)
 async def publish_story(wish: NewStory, agent: Agent, db: Db, response: Response) -> Story:
     """A new story; the one that was just sent is answered with itself, and 200."""
     if (twin := await _just_told(db, agent, wish)) is not None:
@@ -142,6 +148,7 @@ async def review(
 
 @router.get("/{story_id}/reviews", response_model=list[StoryReviewAnswer])
 async def reviews(story_id: uuid.UUID, db: Db) -> Sequence[StoryReview]:
+    await found(db, Story, story_id)
     order = (StoryReview.created_at, StoryReview.id)
     find = select(StoryReview).where(StoryReview.story_id == story_id).order_by(*order)
     return (await db.scalars(find)).all()

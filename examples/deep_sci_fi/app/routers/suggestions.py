@@ -89,6 +89,7 @@ def _check_value(target_type: str, wish: NewSuggestion) -> None:
 
 @router.get("/on/{target_type}/{target_id}", response_model=list[SuggestionAnswer])
 async def show_all(target_type: TargetType, target_id: uuid.UUID, db: Db) -> Sequence[Suggestion]:
+    await found(db, TARGETS[target_type], target_id)
     about = (Suggestion.target_type == target_type, Suggestion.target_id == target_id)
     order = (Suggestion.created_at, Suggestion.id)
     return (await db.scalars(select(Suggestion).where(*about).order_by(*order))).all()

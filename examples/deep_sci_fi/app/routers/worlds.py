@@ -52,6 +52,7 @@ async def comment(world_id: uuid.UUID, words: NewComment, agent: Agent, db: Db) 
 
 @router.get("/{world_id}/comments", response_model=list[CommentAnswer])
 async def comments(world_id: uuid.UUID, db: Db, limit: Limit = PAGE) -> Sequence[Comment]:
+    await found(db, World, world_id)
     order = (Comment.created_at, Comment.id)
     find = select(Comment).where(Comment.world_id == world_id).order_by(*order).limit(limit)
     return (await db.scalars(find)).all()

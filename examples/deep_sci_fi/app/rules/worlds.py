@@ -112,6 +112,8 @@ async def make_world(db: AsyncSession, proposal: Proposal) -> World:
         year_setting=proposal.year_setting,
         causal_chain=sorted(proposal.causal_chain, key=lambda step: step["year"]),
         scientific_basis=proposal.scientific_basis,
+        image_prompt=proposal.image_prompt,
+        citations=proposal.citations,
         canon_summary=proposal.premise,
     )
     db.add(world)

@@ -52,6 +52,8 @@ class ProposalAnswer(Row):
     year_setting: int
     causal_chain: list[dict[str, Any]]
     scientific_basis: str
+    image_prompt: str
+    citations: list[str]
     status: Status
     review_system: str
     resulting_world_id: uuid.UUID | None
@@ -83,6 +85,9 @@ class WorldAnswer(Row):
     premise: str
     year_setting: int
     causal_chain: list[dict[str, Any]]
+    scientific_basis: str
+    image_prompt: str
+    citations: list[str]
     canon_summary: str
     regions: list[dict[str, Any]]
     dweller_count: int
