@@ -453,6 +453,30 @@ def test_a_lifespan_that_fails_is_the_tests_own_error(through: str) -> None:
     assert "foretold: the application at web did not start" in run(main)
 
 
+@WAYS
+def test_a_variable_that_is_missing_is_named_with_what_to_write(through: str) -> None:
+    """`os.environ["DATABASE_URL"]` in a world where nobody gave one; another KeyError stays."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        os.environ["DATABASE_URL"]
+        yield
+
+    @asynccontextmanager
+    async def broken(app: FastAPI) -> AsyncIterator[None]:
+        {}["DATABASE_URL"]
+        yield
+
+    async def main(world: foretold.World) -> None:
+        with pytest.raises(UsageError, match="async def serve") as caught:
+            await world.web(FastAPI(lifespan=lifespan), through=through)
+        assert 'environment={"DATABASE_URL": …}' in str(caught.value)
+        with pytest.raises(KeyError):
+            await world.web(FastAPI(lifespan=broken), through=through, port=8001)
+
+    run(main)
+
+
 @pytest.mark.parametrize("actor", ["", 5, object()])
 def test_a_client_needs_a_name(actor: Any) -> None:
     """An actor or a text."""

@@ -46,6 +46,14 @@ def wants(self: Any, item: int) -> None:
     """Takes an item."""
 
 
+def to_target(self: Any, target: int) -> None:
+    """Takes what no rule can be given."""
+
+
+def to_targets(self: Any, targets: int) -> None:
+    """The same, in the plural."""
+
+
 def yields(self: Any) -> Any:
     """A generator, which no rule can be."""
     yield 1
@@ -64,6 +72,23 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
     "a bundle's name": (lambda: rule(item="orders"), "item=foretold.Bundle('orders')"),
     "a name as target": (lambda: rule(target="orders"), 'orders = foretold.Bundle("orders")'),
     "one as targets": (lambda: rule(targets=orders), "For one write target=…"),
+    "a parameter called target": (
+        lambda: rule(target=orders)(to_target),
+        "Rename the parameter:\n  wrong: @foretold.rule(target=orders)",
+    ),
+    "no strategy for target": (lambda: rule()(to_target), "target= is reserved"),
+    "a parameter called targets": (
+        lambda: initialize(targets=(orders,))(to_targets),
+        "targets= is reserved",
+    ),
+    "a strategy for target": (
+        lambda: rule(target=st.integers(0, 9)),
+        "are reserved, as in Hypothesis: rename",
+    ),
+    "a strategy for targets": (
+        lambda: rule(targets=st.integers(0, 9)),
+        "are reserved, as in Hypothesis: rename",
+    ),
     "consumes as target": (lambda: rule(target=consumes(orders)), "takes a bundle"),
     "consumes a name": (lambda: consumes("orders"), "consumes(orders)"),  # type: ignore[arg-type]  # the mistake
     "a bundle's bad name": (lambda: Bundle("my orders"), "a variable's"),

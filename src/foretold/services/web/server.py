@@ -6,6 +6,8 @@ import asyncio
 import functools
 import inspect
 import logging
+import os
+import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +110,8 @@ class Web:
     async def did_not_start(self, error: BaseException) -> None:
         """The first time that fails the test; later a supervisor tries again."""
         if not self.was_up:
+            if _is_no_variable(error):
+                raise UsageError(_NO_VARIABLE.format(error.args[0])) from error
             error.add_note(f"foretold: the application at {self.host.name} did not start")
             raise error
         logger.error("Application startup failed.", exc_info=error)
@@ -299,6 +303,25 @@ async def _until_up(web: Web, started: HostTask) -> None:
         await started
         raise UsageError(f"world.web: the server at {web.host.name} ended before it listened")
     web.was_up = True
+
+
+_NO_VARIABLE = """\
+the application did not start: it asks for {0} of os.environ, and its host has none. Give it one:
+    await self.world.web(app, environment={{"{0}": …}})
+A machine that foretold.openapi has made does so in serve, for instance:
+    class Shop(foretold.openapi(app)):
+        async def serve(self):
+            pg = await self.world.postgres(schema=SCHEMA)
+            environment = {{"{0}": pg.url("asyncpg")}}
+            return await self.world.web(app, environment=environment)"""
+
+
+def _is_no_variable(error: BaseException) -> bool:
+    """Whether it is `os.environ[…]` that has raised this."""
+    if not isinstance(error, KeyError):
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_code is type(os.environ).__getitem__.__code__
 
 
 def _check_port(port: object) -> None:

@@ -22,6 +22,12 @@ Predicate = Callable[..., object]
 
 ACTOR = "actor"
 """The parameter that gets the actor who applies the rule."""
+RESERVED = ("target", "targets")
+"""Where results go, as in Hypothesis: no parameter can be called so."""
+_MEANT = (
+    "Is it meant for a parameter of the rule? target and targets are reserved, as in Hypothesis: "
+    "rename the parameter"
+)
 _RULE, _PRECONDITIONS = "foretold_rule", "foretold_preconditions"
 
 
@@ -197,9 +203,11 @@ def _checked_targets(word: str, target: Any, targets: Any) -> tuple[Bundle[Any],
     for each in given:
         if isinstance(each, Consumer) or not isinstance(each, Bundle):
             raise UsageError(
-                f"{word}(target=…) takes a bundle; got {each!r}.\n"
+                f"{word}(target=…) takes a bundle, into which the rule's result goes; got "
+                f"{each!r}.\n"
                 '  right: orders = foretold.Bundle("orders")\n'
-                f"         @foretold.{word}(target=orders)"
+                f"         @foretold.{word}(target=orders)\n"
+                f"{_MEANT}"
             )
     return tuple(given)
 
@@ -209,7 +217,7 @@ def _each(word: str, targets: Any) -> Iterable[Any]:
         return targets
     raise UsageError(
         f"{word}(targets=…) takes several bundles in a tuple; got {targets!r}. "
-        "For one write target=…"
+        f"For one write target=….\n{_MEANT}"
     )
 
 
@@ -261,12 +269,27 @@ def _check_method(word: str, function: Any, arguments: Mapping[str, Any]) -> Non
                 f"the rule {function.__name__} has no parameter {name!r}, for which "
                 f"@foretold.{word} gives a strategy.{nearest(name, names[1:])}"
             )
-    for name in names[1:]:
+    _check_left_out(word, function, arguments)
+
+
+def _check_left_out(word: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(function).parameters
+    for name in list(parameters)[1:]:
         left_out = parameters[name].default is inspect.Parameter.empty and name not in arguments
         named = parameters[name].kind not in (
             inspect.Parameter.VAR_POSITIONAL,
             inspect.Parameter.VAR_KEYWORD,
         )
+        if left_out and named and name in RESERVED:
+            raise UsageError(
+                f"the rule {function.__name__} has a parameter called {name!r}. As in Hypothesis, "
+                f"{name}= is reserved: it says into which bundle the result goes. Rename the "
+                "parameter:\n"
+                f"  wrong: @foretold.{word}({name}=orders)\n"
+                f"         def {function.__name__}(self, {name})\n"
+                f"  right: @foretold.{word}(order=orders)\n"
+                f"         def {function.__name__}(self, order)"
+            )
         if left_out and named and name != ACTOR:
             raise UsageError(
                 f"the rule {function.__name__} wants {name!r}, and nothing says where it comes "
