@@ -1,4 +1,4 @@
-"""docs/adopting.md shows the example's real code, and the workflow beside it uses what there is."""
+"""docs/adopting.md is a program that runs, and the workflow it names uses what there is."""
 
 from __future__ import annotations
 
@@ -23,12 +23,59 @@ def strays(block: str, source: str) -> list[str]:
     return [line for line in shown if line not in lines]
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.startswith("# examples/")])
 def test_the_code_is_that_of_the_example(block: str) -> None:
     """Each excerpt names its file, and stands there line by line."""
     head, _, excerpt = block.partition("\n")
-    assert head.startswith("# examples/"), head
     assert strays(excerpt, (ROOT / head[2:]).read_text("utf-8")) == []
+
+
+def paste(folder: Path, until: str = "") -> None:
+    """Write the page's files as a reader does, up to the block that begins with `until`. What has
+    to stand elsewhere in a file may as well stand at its end."""
+    for block in BLOCKS:
+        if until and block.startswith(until):
+            return
+        if not block.startswith("# examples/"):
+            head, _, code = block.partition("\n")
+            named = re.fullmatch(r"# (\w+\.py)(, .+)?", head)
+            assert named, f"whose file is it? {head}"
+            with (folder / named[1]).open("a" if named[2] else "w", encoding="utf-8") as file:
+                file.write(f"\n{code}")
+
+
+def shown(words: str) -> list[str]:
+    """The one command of the page that begins with these words and shows nothing else."""
+    (found,) = re.findall(rf"```\nforetold ({re.escape(words)}.*)\n```", PAGE)
+    command = shlex.split(found)
+    command[command.index("--runs") + 1] = "8"  # it is whether they run that is asked here
+    return [*command, "--seed", "1"]
+
+
+def test_the_first_find_is_a_failure_of_the_database(tmp_path: Path) -> None:
+    """As far as the handler: what the page says is found, in the words that it shows."""
+    paste(tmp_path, until="# wallets.py, at its end")
+    done = _foretold(*shown("explore wallets_machine.py:Wallets --runs"), cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "\nPropertyViolated: the service never breaks\n" in done.stdout
+    assert "```\nPropertyViolated: the service never breaks\n```" in PAGE
+
+
+def test_the_pages_code_runs(tmp_path: Path) -> None:
+    """All of it: with the handler it holds, and so do the rules from its schema, which succeed;
+    the mistake of step 5 is caught."""
+    paste(tmp_path)
+    done = _foretold(*shown("explore wallets_machine.py:Wallets --runs"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"no_payment_is_lost +8 +[1-9]", done.stdout), done.stdout
+    done = _foretold(*shown("explore wallets_api.py:WalletsApi"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not re.search(r" pay .* 0$", done.stdout, re.MULTILINE), done.stdout
+    done = _foretold(*shown("explore wallets_machine.py:Wallets --plant"), cwd=tmp_path)
+    assert "1 of 1 mutant" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_line_that_is_not_there_is_caught() -> None:
@@ -55,6 +102,14 @@ def test_all_its_options_exist() -> None:
         assert command[:3] == ["foretold", "explore", "$TARGET"]
         for option in command[3:]:
             assert not option.startswith("--") or f"  {option} " in help_text, option
+
+
+def test_a_team_can_copy_it() -> None:
+    """Nothing in it is of our own repository, and the step that writes checks may do so."""
+    for ours in ("constraints.txt", ".[", "examples"):
+        assert ours not in WORKFLOW
+    assert WORKFLOW.count("pip install $INSTALL") == WORKFLOW.count("runs-on:") == 2
+    assert "checks: write" in WORKFLOW or "action-junit-report" not in WORKFLOW
 
 
 def test_a_pull_request_is_annotated(tmp_path: Path) -> None:
