@@ -91,13 +91,8 @@ class Platform(foretold.Machine):
 
     async def setup(self) -> None:
         """Everything is where the scenery says; only how many agents are awake is drawn."""
-        wrong = self.planted | {name for name in bugs.KNOWN if foretold.mutant(name)}
-        APP.state.settings = Settings(bugs=wrong, admin_keys=frozenset({ADMIN}))
-        schema = scenery.STRICT if bugs.WITHOUT.keys().isdisjoint(wrong) else scenery.LAX
-        self.pg = await self.world.postgres(schema=schema)
-        url = self.pg.url("asyncpg")
-        self.web = await self.world.web(APP, environment={"DATABASE_URL": url})
-        self.agents = [Agent(number + 1) for number in range(foretold.between(3, 5, "agents"))]
+        await self.serve()
+        self.agents = await self.accounts()
         self.focus = foretold.choose((EVERYTHING, *AREAS), "focus")
         programs = foretold.choose((1, 2), "programs of an agent")
         for actor in self.cast:
@@ -112,6 +107,19 @@ class Platform(foretold.Machine):
         self.upvoted: set[tuple[str, str]] = set()
         self.noted: set[tuple[str, str]] = set()
         self.watch()
+
+    async def serve(self) -> None:
+        """The platform and its database, with the mistakes that are on."""
+        wrong = self.planted | {name for name in bugs.KNOWN if foretold.mutant(name)}
+        APP.state.settings = Settings(bugs=wrong, admin_keys=frozenset({ADMIN}))
+        schema = scenery.STRICT if bugs.WITHOUT.keys().isdisjoint(wrong) else scenery.LAX
+        self.pg = await self.world.postgres(schema=schema)
+        url = self.pg.url("asyncpg")
+        self.web = await self.world.web(APP, environment={"DATABASE_URL": url})
+
+    async def accounts(self) -> list[Agent]:
+        """Who is there, as the scenery says."""
+        return [Agent(number + 1) for number in range(foretold.between(3, 5, "agents"))]
 
     def watch(self) -> None:
         """Before the first call; see history.py."""
