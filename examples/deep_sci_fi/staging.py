@@ -58,7 +58,7 @@ class Staging(
                 "this machine is for a server that runs: --url http://127.0.0.1:8000. For a "
                 "simulated one: foretold explore examples.deep_sci_fi.machine:DeepSciFi"
             )
-        self.web = await self.world.web()
+        self.web = await self.world.web(None)
 
     async def accounts(self) -> list[Agent]:
         """By their keys, or newly registered; the same in all runs."""

@@ -464,7 +464,8 @@ def test_a_variable_that_is_missing_is_named_with_what_to_write(through: str) ->
 
     @asynccontextmanager
     async def broken(app: FastAPI) -> AsyncIterator[None]:
-        {}["DATABASE_URL"]
+        settings: dict[str, str] = {}
+        settings["DATABASE_URL"]
         yield
 
     async def main(world: foretold.World) -> None:
