@@ -130,7 +130,7 @@ class Clocked(DeepSciFi):
 
     async def teardown(self) -> None:
         await super().teardown()
-        seen, stray = looked_at(self.pg, scenery.BEGIN - timedelta(days=1), self.now())
+        seen, stray = looked_at(self.pg, scenery.BEGIN - timedelta(days=2), self.now())
         assert not stray, stray
         assert len(seen) >= 20, seen
 
@@ -153,7 +153,7 @@ def left_by(seed: int) -> Dump:
 def test_a_tape_leaves_one_database() -> None:
     """Ids, keys, tokens and times come from the tape: the same one twice, and every row of every
     table is the same; another one, and the ids are others."""
-    first, again, other = left_by(3), left_by(3), left_by(4)
+    first, again, other = left_by(6), left_by(6), left_by(12)
     assert len(first) >= 25
     assert first == again
     assert first["feed_events"] != other["feed_events"]

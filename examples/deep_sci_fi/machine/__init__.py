@@ -21,10 +21,10 @@ from typing import Any, ClassVar
 
 import foretold
 from examples.deep_sci_fi.machine import scenery, things
-from examples.deep_sci_fi.machine.agents import Accounts, Always
-from examples.deep_sci_fi.machine.canon import Canon, Opinions
+from examples.deep_sci_fi.machine.agents import Accounts, Always, Inbox
+from examples.deep_sci_fi.machine.canon import Canon, Judging, Opinions
 from examples.deep_sci_fi.machine.community import Feed, Feedback, Stories
-from examples.deep_sci_fi.machine.dwelling import Characters, Deeds, Dwelling
+from examples.deep_sci_fi.machine.dwelling import Characters, Deeds, Dwelling, Sweeping
 from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
 from examples.deep_sci_fi.machine.promises import Promises
@@ -59,14 +59,17 @@ class DeepSciFi(
     Criticising,
     Suggesting,
     Canon,
+    Judging,
     Opinions,
     Dwelling,
+    Sweeping,
     Deeds,
     Characters,
     Stories,
     Feedback,
     Feed,
     Accounts,
+    Inbox,
     Always,
     Game,
     History,
@@ -80,17 +83,18 @@ class DeepSciFi(
         "claim": 3,
         "resolve_wish": 6,
         "review": 0.5,
-        "add_wish": 0.5,
-        "read_reviews": 0.5,
+        "add_wish": 0.8,
+        "reopen_wish": 1.5,
+        "read_reviews": 0.8,
         "escalate": 3,
         "upvote": 3,
         "react": 3,
-        "accept": 2,
+        "accept": 2.5,
         "withdraw": 3,
         "revise": 2,
         "give_feedback": 2,
-        "review_story": 2,
-        "answer_review": 2,
+        "review_story": 3,
+        "answer_review": 3,
         "remember_somebody": 2,
         "release": 2,
         "decide_feedback": 2,
@@ -98,17 +102,27 @@ class DeepSciFi(
         "trespass": 0.3,
         "read_feed": 0.5,
         "comment": 3,
-        "submit": 2,
+        "submit": 3,
         "register": 2,
-        "add_key": 0.4,
-        "revoke_key": 0.4,
-        "revoke_any_key": 0.3,
-        "beat": 0.4,
-        "announce_maintenance": 0.3,
-        "read_notifications": 0.4,
-        "dismiss": 0.4,
-        "sweep": 0.4,
-        "act": 2,
+        "follow": 1.5,
+        "add_key": 0.6,
+        "revoke_key": 0.6,
+        "revoke_any_key": 0.6,
+        "beat": 0.6,
+        "announce_maintenance": 0.6,
+        "read_notifications": 0.6,
+        "dismiss": 0.8,
+        "sweep": 0.6,
+        "act": 3,
+        "look_around": 1.5,
+        "add_region": 1.5,
+        "confirm": 2,
+        "nominate": 1.5,
+        "approve_event": 1.5,
+        "submit_aspect": 1.5,
+        "write_story": 2,
+        "validate_aspect": 2,
+        "revise_aspect": 1.5,
     }
 
     async def setup(self) -> None:
@@ -128,6 +142,7 @@ class DeepSciFi(
     )
     there_are_events = known("world_events", things.events, "proposed_by")
     there_are_stories = known("stories", things.stories, "author_id")
+    there_are_notifications = known("notifications", things.notes, "user_id")
     there_is_feedback = known("feedback", things.feedback, upvoters="upvoters")
 
     @foretold.initialize(targets=(things.proposals,))
@@ -141,7 +156,7 @@ class DeepSciFi(
             agent.tokens = {
                 scenery.identity("dwellers", dweller): scenery.context_token(dweller)
                 for dweller, by in scenery.INHABITED.items()
-                if by == agent.number
+                if by == agent.number and dweller in scenery.READ
             }
         return foretold.multiple(*self.begun)
 
@@ -174,8 +189,7 @@ class DeepSciFi(
             content = contents[review["content_id"]]
             about = {"raiser": review["reviewer_id"], "content": content, "of_revision": 0}
             key = scenery.identity("feedback_items", number)
-            status = "addressed" if number < scenery.OPEN_FROM else "open"
-            item = Thing(key, content.owner, status, **about)
+            item = Thing(key, content.owner, scenery.wish_status(number), **about)
             content.more.setdefault("items", []).append(item)
         items = (content.more.get("items", []) for content in self.begun)
         return foretold.multiple(*itertools.chain.from_iterable(items))
@@ -204,4 +218,5 @@ class DeepSciFi(
         for proposal in found:
             proposal.more["system"] = proposal.more["system"] or "vote"
             proposal.more["revision"] = proposal.more["revision"] or 0
+        found[scenery.DOUBTED - 1].more["doubted"] = True
         return found

@@ -22,6 +22,8 @@ JUMPS = (
 """One past each threshold of the platform: repetition, limits, contexts, deadlines, silence."""
 WAITED_S_MAX = 14 * 24 * HOUR
 """In a run: a world lasts a month at most."""
+TOO_OFTEN = 3
+"""An address may register twice a minute."""
 WRITES: tuple[tuple[str, dict[str, str]], ...] = (
     ("feedback", {"category": "bug", "title": "Let me in", "description": WORDS}),
     ("heartbeat", {}),
@@ -34,10 +36,16 @@ class Accounts(Platform):
     """Who is there."""
 
     @foretold.rule(
-        name=st.sampled_from(["Agent 1", "Zoe"]), model=st.sampled_from(["model-1", None])
+        name=st.sampled_from(["Agent 1", "Zoe"]),
+        model=st.sampled_from(["model-1", None]),
+        times=st.sampled_from([1, 1, 1, TOO_OFTEN]),
     )
-    async def register(self, actor: Any, name: str, model: str | None) -> None:
-        """As somebody new, who may look like somebody else."""
+    async def register(self, actor: Any, name: str, model: str | None, times: int) -> None:
+        """As somebody new, who may look like somebody else; some overdo it."""
+        for _ in range(times):
+            await self._register(actor, name, model)
+
+    async def _register(self, actor: Any, name: str, model: str | None) -> None:
         body = {"name": name, "username": name, "model_id": model}
         answer = await self.send(actor, "POST", "auth/agent", body, **{"x-api-key": ""})
         foretold.sometimes(answer.status_code == 429, "an address registers too often")
@@ -60,9 +68,19 @@ class Accounts(Platform):
     async def revoke_any_key(self, actor: Any, key: Thing) -> None:
         await self.admin(actor, "POST", f"admin/keys/{key}/revoke")
 
+
+@part_of("Opinions", "Feedback", "Proposing")
+class Signs(Platform):
+    """Of life."""
+
     @foretold.rule(sign=foretold.from_model(schemas.Heartbeat))
     async def beat(self, actor: Any, sign: Any) -> None:
         await self.post(actor, "heartbeat", sign.model_dump())
+
+
+@part_of("Opinions", "Feedback")
+class Inbox(Signs):
+    """What agents are told, and who is away."""
 
     @foretold.rule(pause=foretold.from_model(schemas.Maintenance, reason=st.just("repairs")))
     async def announce_maintenance(self, actor: Any, pause: Any) -> None:
@@ -76,12 +94,6 @@ class Accounts(Platform):
     @foretold.rule(note=things.mine(things.notes))
     async def dismiss(self, actor: Any, note: Thing) -> None:
         await self.post(actor, f"notifications/{note}/read")
-
-    @foretold.rule()
-    async def sweep(self, actor: Any) -> None:
-        """An administrator releases dwellers whose lease is over."""
-        swept = await self.admin(actor, "POST", "admin/leases/sweep")
-        foretold.sometimes(swept["released"] > 0, "a lease that is over is swept")
 
 
 class Always(Platform):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import community
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Busy, Platform, area
+from examples.deep_sci_fi.machine.platform import Busy, Platform, area, part_of
 from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
 from examples.deep_sci_fi.machine.worlds import VERDICTS
@@ -42,27 +42,11 @@ class Canon(Platform):
 
     @foretold.rule(aspect=things.mine(things.aspects, "draft"))
     async def submit_aspect(self, actor: Any, aspect: Thing) -> None:
-        aspect.status = (await self.post(actor, f"aspects/{aspect}/submit"))["status"]
+        aspect.status = await self.hand_in(actor, f"aspects/{aspect}/submit")
 
     @foretold.rule(aspect=things.mine(things.aspects, *things.OPEN))
     async def revise_aspect(self, actor: Any, aspect: Thing) -> None:
         await self.post(actor, f"aspects/{aspect}/revise", {"premise": f"{WORDS}{self.number()}"})
-
-    @foretold.rule(
-        aspect=things.others(things.aspects, "validating"),
-        verdict=VERDICTS,
-        summary=st.sampled_from([True, True, False]),
-    )
-    async def validate_aspect(self, actor: Any, aspect: Thing, verdict: str, summary: bool) -> None:
-        """One vote decides; who approves also says what is true from now on."""
-        body: dict[str, Any] = {"verdict": verdict, "critique": WORDS}
-        if summary:
-            body["updated_canon_summary"] = f"{WORDS} Since {self.number()}."
-        if aspect.more["kind"] == "event":
-            body["approved_timeline_entry"] = step(2060)
-        voted = await self.post(actor, f"aspects/{aspect}/validate", body)
-        aspect.status = voted["aspect_status"]
-        foretold.sometimes(aspect.status == "approved", "an aspect is approved")
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -85,6 +69,27 @@ class Canon(Platform):
         event.status = (await self.post(actor, f"events/{event}/reject", {"reason": WORDS}))[
             "status"
         ]
+
+
+@part_of("Canon", "Suggesting")
+class Judging(Platform):
+    """What is to be true in a world."""
+
+    @foretold.rule(
+        aspect=things.others(things.aspects, "validating"),
+        verdict=VERDICTS,
+        summary=st.sampled_from([True, True, True, False]),
+    )
+    async def validate_aspect(self, actor: Any, aspect: Thing, verdict: str, summary: bool) -> None:
+        """One vote decides; who approves also says what is true from now on."""
+        body: dict[str, Any] = {"verdict": verdict, "critique": WORDS}
+        if summary:
+            body["updated_canon_summary"] = f"{WORDS} Since {self.number()}."
+        if aspect.more["kind"] == "event":
+            body["approved_timeline_entry"] = step(2060)
+        voted = await self.post(actor, f"aspects/{aspect}/validate", body)
+        aspect.status = voted["aspect_status"]
+        foretold.sometimes(aspect.status == "approved", "an aspect is approved")
 
 
 @area

@@ -8,17 +8,27 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.machine import things
 from examples.deep_sci_fi.machine.platform import Platform, area, part_of
-from examples.deep_sci_fi.machine.scenery import REGIONS, WORDS, character
+from examples.deep_sci_fi.machine.scenery import ASLEEP, REGIONS, WORDS, agent, character
 from examples.deep_sci_fi.machine.things import Thing
 from examples.deep_sci_fi.machine.worlds import VERDICTS
 
 NAMES = st.sampled_from(["Gus", "Hal", "Ida", "Uli", "Vic"])
+PLACES = st.sampled_from([REGIONS[0], "Marsh", "Cliffs", "Moor"])
 IMPORTANCE = st.sampled_from([0.9, 0.5, 0.8, 0.79])
 
 
+GONE = frozenset(map(agent, ASLEEP))
+"""They have left dwellers behind."""
+
+
 def is_free(dweller: Thing, agent: Any) -> bool:
-    """Nobody inhabits it."""
-    return not dweller.owner
+    """Nobody inhabits it, or somebody who left it long ago."""
+    return not dweller.owner or dweller.owner in GONE
+
+
+def is_inhabited(dweller: Thing) -> bool:
+    """By somebody who can answer."""
+    return bool(dweller.owner) and dweller.owner not in GONE
 
 
 def is_to_confirm(action: Thing, agent: Any) -> bool:
@@ -42,7 +52,7 @@ def is_to_nominate(action: Thing, agent: Any) -> bool:
 class Dwelling(Platform):
     """Life in a world."""
 
-    @foretold.rule(world=things.worlds, name=st.sampled_from([*REGIONS, "Marsh", "Cliffs"]))
+    @foretold.rule(world=things.worlds, name=PLACES)
     async def add_region(self, actor: Any, world: Thing, name: str) -> None:
         body = {"name": name, "description": WORDS}
         await self.post(actor, f"dwellers/worlds/{world}/regions", body)
@@ -115,8 +125,8 @@ class Dwelling(Platform):
     @foretold.rule(
         target=things.actions,
         dweller=things.mine(things.dwellers),
-        kind=st.sampled_from(["work", "speak", "move"]),
-        other=things.dwellers,
+        kind=st.sampled_from(["work", "work", "speak", "speak", "move"]),
+        other=st.one_of(things.dwellers.filter(is_inhabited), things.dwellers),
         importance=IMPORTANCE,
         compose=st.booleans(),
     )
@@ -155,6 +165,17 @@ class Dwelling(Platform):
         body = {"about": about, "note": f"We have met {self.number()} times"}
         await self.post(actor, f"dwellers/{dweller}/memory/relationship", body)
         self.noted.add((dweller, body["note"]))
+
+
+@part_of("Dwelling", "Opinions")
+class Sweeping(Platform):
+    """What administrators do about those who have left."""
+
+    @foretold.rule()
+    async def sweep(self, actor: Any) -> None:
+        """Release dwellers whose lease is over."""
+        swept = await self.admin(actor, "POST", "admin/leases/sweep")
+        foretold.sometimes(swept["released"] > 0, "a lease that is over is swept")
 
 
 @part_of("Stories")
@@ -214,8 +235,7 @@ class Characters(Platform):
 
     @foretold.rule(proposal=things.mine(things.dweller_proposals, "draft"))
     async def submit_dweller(self, actor: Any, proposal: Thing) -> None:
-        path = f"dweller-proposals/{proposal}/submit"
-        proposal.status = (await self.post(actor, path))["status"]
+        proposal.status = await self.hand_in(actor, f"dweller-proposals/{proposal}/submit")
 
     @foretold.rule(proposal=things.mine(things.dweller_proposals, *things.OPEN))
     async def revise_dweller(self, actor: Any, proposal: Thing) -> None:

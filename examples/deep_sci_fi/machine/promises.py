@@ -93,10 +93,11 @@ class Promises(Platform):
         )
         held = self.pg.sql(query)
         await self.world.clock.advance(LEASE.total_seconds())
-        for dweller, holder in held[:1]:
-            other: Any = next(a for a in self.cast if a.agent.id != holder)
+        cast: list[Any] = self.cast
+        claims = [(one, a) for one, holder in held for a in cast if a.agent.id != holder]
+        for dweller, other in claims[:1]:
             path = f"dwellers/{dweller}/claim"
             answer = await self.patiently(functools.partial(self.send, other, "POST", path))
             code = answer.status_code
             assert code in (200, 429), f"the lease of {dweller} is over, and a claim gives {code}"
-        return len(held)
+        return len(claims)

@@ -6,7 +6,8 @@ actions that could become events; stories that lack one recommendation; things t
 decide and to withdraw: several of each, since what happens once in a run seldom goes wrong.
 Everything here can also be made by the rules of the machine. It is here because most mistakes lie
 in what happens *late* in the life of a thing, and a run that begins with an empty database spends
-its calls on getting there.
+its calls on getting there. For the same reason somebody has left two dwellers behind, somebody was
+silent for a day, and somebody waits for an answer: what no run reaches is not tested.
 
 It is SQL, made once when this module is imported: a run begins with a copy of it.
 """
@@ -89,10 +90,11 @@ def chain() -> list[Row]:
 
 
 def users() -> Iterable[Row]:
-    """Agent 1 has lost its key, registered again, and found it: it is agent 5 as well."""
+    """Agent 1 has lost its key, registered again, and found it: it is agent 5 as well. Agent 3 has
+    been busy for more than a day without a sign of life."""
     for number in (*range(1, AGENTS + 1), *ASLEEP):
         called = 1 if number == AGENTS else number
-        seen = {"last_active_at": ago(1), "last_heartbeat_at": ago(1)}
+        seen = {"last_active_at": ago(1), "last_heartbeat_at": ago(25 if number == 3 else 1)}
         yield {
             "username": f"agent-{number}",
             "name": f"Agent {called}",
@@ -118,8 +120,8 @@ def _proposal(by: int, name: str, status: str, **more: Any) -> Row:
 
 def proposals() -> Iterable[Row]:
     """1 is a world; 2, 6, 7 and 18 to 20 lack one vote, 10 lacks two; 4 lacks one vote and a
-    revision, 12 a revision; 5 and 9 are drafts; the others are reviewed, revised, and lack their
-    reviewers' consent. Agents 1, 2 and 3 may have one more each."""
+    revision, 12 a revision; 5 and 9 are drafts; 21 was rejected once; the others are reviewed,
+    revised, and lack their reviewers' consent. Agents 1, 2 and 3 may have one more each."""
     reviewed: Row = {"review_system": "review", "revision_count": 1}
     yield _proposal(1, "Uphill", "approved")
     yield _proposal(1, "Glass", "validating")
@@ -137,6 +139,7 @@ def proposals() -> Iterable[Row]:
         yield _proposal(by, name, "validating", **reviewed)
     for name in ("Dune", "Tarn", "Weir"):
         yield _proposal(7, name, "validating")
+    yield _proposal(8, "Gorse", "validating")
 
 
 def worlds() -> Iterable[Row]:
@@ -155,6 +158,10 @@ def worlds() -> Iterable[Row]:
     }
 
 
+DOUBTED = 21
+"""The proposal that somebody has rejected."""
+
+
 def validations() -> Iterable[Row]:
     """Who has voted on which proposal, and how."""
     for proposal, by, verdict in (
@@ -171,6 +178,7 @@ def validations() -> Iterable[Row]:
         (18, 6, "approve"),
         (19, 6, "approve"),
         (20, 6, "approve"),
+        (DOUBTED, 6, "reject"),
     ):
         yield {
             "proposal_id": identity("proposals", proposal),
@@ -188,7 +196,13 @@ def validations() -> Iterable[Row]:
 def aspects() -> Iterable[Row]:
     """Some to vote on, and a draft."""
     texts = dict.fromkeys(("premise", "canon_justification"), WORDS)
-    for by, status in ((2, "validating"), (1, "draft"), (6, "validating"), (3, "validating")):
+    for by, status in (
+        (2, "validating"),
+        (1, "draft"),
+        (6, "validating"),
+        (3, "validating"),
+        (7, "validating"),
+    ):
         yield {
             "world_id": identity("worlds", 1),
             "agent_id": agent(by),
@@ -234,6 +248,11 @@ def dweller_validations() -> Iterable[Row]:
 INHABITED = {2: 1, 3: 2, 5: 3, 6: 1, 7: 1, 8: 1, 12: 2, 13: 2, 14: 2}
 """Dwellers, and the agents who inhabit them. Agents 1 and 2 may have one more each."""
 
+LEFT = {15: 6, 16: 7}
+"""Dwellers whose inhabitants sleep, and whose leases are over: nobody has swept them yet."""
+READ = (2, 3, 7, 8, 13)
+"""Inhabited dwellers whose inhabitants remember under which token they have read the context."""
+
 
 def context_token(dweller: int) -> str:
     """What its inhabitant has read the context under; that was more than an hour ago."""
@@ -241,10 +260,10 @@ def context_token(dweller: int) -> str:
 
 
 def dwellers() -> Iterable[Row]:
-    """Nine are inhabited, five are free."""
-    names = "Ann Ben Cyd Dov Eve Flo Gil Hob Ira Joy Kim Lou Mia Noa"
+    """Nine are inhabited, five are free, two will be as soon as somebody looks."""
+    names = "Ann Ben Cyd Dov Eve Flo Gil Hob Ira Joy Kim Lou Mia Noa Ole Pat"
     for number, name in enumerate(names.split(), 1):
-        inhabitant = INHABITED.get(number)
+        inhabitant = (INHABITED | LEFT).get(number)
         episodes = [
             {"kind": "work", "text": "Mend the boat", "action": identity("dweller_actions", n)}
             for n, (dweller, _, _) in enumerate(DEEDS, 1)
@@ -255,7 +274,7 @@ def dwellers() -> Iterable[Row]:
             "created_by": agent(1),
             "current_region": REGIONS[0],
             "inhabited_by": inhabitant and agent(inhabitant),
-            "inhabited_until": inhabitant and ago(-23),
+            "inhabited_until": inhabitant and ago(1 if number in LEFT else -23),
             "is_available": inhabitant is None,
             "last_context_token": inhabitant and context_token(number),
             "last_context_at": inhabitant and ago(1.5),
@@ -267,7 +286,7 @@ def dwellers() -> Iterable[Row]:
 
 def tenancies() -> Iterable[Row]:
     """The same, with their history."""
-    for number, inhabitant in INHABITED.items():
+    for number, inhabitant in (INHABITED | LEFT).items():
         yield {"dweller_id": identity("dwellers", number), "agent_id": agent(inhabitant)}
 
 
@@ -285,7 +304,7 @@ DEEDS = (
 """Which dweller has done something, who was it then, and who has confirmed that it matters."""
 
 
-SPOKEN_TO = {2: 5, 9: 3}
+SPOKEN_TO = {2: 5, 4: 13, 5: 12, 6: 3, 7: 6, 8: 2, 9: 14}
 """Which of these were words, and which dweller has not answered them yet."""
 
 
@@ -296,7 +315,7 @@ def dweller_actions() -> Iterable[Row]:
         yield {
             "dweller_id": identity("dwellers", dweller),
             "actor_id": agent(actor),
-            "created_at": ago(0.1 if spoken_to else 1),
+            "created_at": ago(0.01 if spoken_to else 1),
             "type": "speak" if spoken_to else "work",
             "target_dweller_id": spoken_to and identity("dwellers", spoken_to),
             "content": "Mend the boat",
@@ -317,9 +336,9 @@ def world_events() -> Iterable[Row]:
 
 
 def stories() -> Iterable[Row]:
-    """Two that are revised and lack one recommendation, a new one, and one whose author has not
-    answered yet."""
-    for by, revisions in ((1, 1), (2, 0), (2, 1), (3, 1)):
+    """Two that are revised and lack one recommendation, a new one, and two whose authors have only
+    to answer."""
+    for by, revisions in ((1, 1), (2, 0), (2, 1), (3, 1), (2, 1)):
         yield {
             "world_id": identity("worlds", 1),
             "author_id": agent(by),
@@ -332,8 +351,15 @@ def stories() -> Iterable[Row]:
 
 
 def story_reviews() -> Iterable[Row]:
-    """Their first recommendations, which are answered, but for the last."""
-    for story, by, answer in ((1, 2, WORDS), (3, 6, WORDS), (4, 6, WORDS), (4, 7, None)):
+    """Their first recommendations; two are not answered."""
+    for story, by, answer in (
+        (1, 2, WORDS),
+        (3, 6, WORDS),
+        (4, 6, WORDS),
+        (4, 7, None),
+        (5, 6, WORDS),
+        (5, 7, None),
+    ):
         yield {
             "story_id": identity("stories", story),
             "reviewer_id": agent(by),
@@ -365,7 +391,7 @@ def feedback() -> Iterable[Row]:
 
 
 def revision_suggestions() -> Iterable[Row]:
-    """Some that their owners might take, and the last that anybody can."""
+    """Some that their owners might take, and the last four that anybody can."""
     for proposal, by, upvoters in (
         (2, 2, []),
         (4, 1, [agent(4), agent(5)]),
@@ -375,6 +401,9 @@ def revision_suggestions() -> Iterable[Row]:
         (2, 3, []),
         (5, 2, []),
         (9, 6, [agent(number) for number in (1, 7, 8)]),
+        (10, 7, [agent(number) for number in (3, 6, 8)]),
+        (18, 1, [agent(number) for number in (2, 3, 8)]),
+        (19, 2, [agent(number) for number in (3, 6, 8)]),
     ):
         yield {
             "target_type": "proposal",
@@ -399,9 +428,18 @@ REVIEWERS = (
     *((16, 1), (16, 2)),
     *((17, 2), (17, 3)),
     *((2, 2), (4, 3), (12, 2)),
+    *((6, 1), (7, 3), (10, 2)),
 )
-"""Proposals, and who has reviewed them; the last three have open wishes."""
-OPEN_FROM = 17
+"""Proposals, and who has reviewed them; then three with open wishes, and three with wishes that
+were fulfilled."""
+OPEN_FROM, FULFILLED_FROM = 17, 20
+
+
+def wish_status(review: int) -> str:
+    """Of the wish in this review."""
+    if review < OPEN_FROM:
+        return "addressed"
+    return "open" if review < FULFILLED_FROM else "resolved"
 
 
 def review_feedback() -> Iterable[Row]:
@@ -412,11 +450,11 @@ def review_feedback() -> Iterable[Row]:
 
 
 def feedback_items() -> Iterable[Row]:
-    """Each has one wish, which was addressed, or is open."""
+    """Each has one wish, which was addressed, is open, or was fulfilled."""
     for review in range(1, len(REVIEWERS) + 1):
         what = {"category": "science", "severity": "minor", "description": WORDS}
         about = {"review_id": identity("review_feedback", review), "of_revision": 0}
-        yield {**about, **what, "status": "addressed" if review < OPEN_FROM else "open"}
+        yield {**about, **what, "status": wish_status(review)}
 
 
 def feed_events() -> Iterable[Row]:
@@ -432,8 +470,8 @@ def feed_events() -> Iterable[Row]:
 
 
 def notifications() -> Iterable[Row]:
-    """What agents 1 and 2 were told."""
-    for number in (1, 2):
+    """What agents were told; nobody has looked yet."""
+    for number in (*range(1, AGENTS + 1), 1, 2, 3):
         yield {"user_id": agent(number), "kind": "welcome", "data": {}}
 
 

@@ -91,9 +91,7 @@ class Proposing(Platform):
     @foretold.rule(proposal=things.mine(things.proposals, "draft"), force=st.booleans())
     async def submit(self, actor: Any, proposal: Thing, force: bool) -> None:
         path = f"proposals/{proposal}/submit?force={force}".lower()
-        answer = await self.send(actor, "POST", path)
-        foretold.sometimes("heartbeat" in answer.text, "who was silent for a day cannot submit")
-        proposal.status = self.judge(answer)["status"]
+        proposal.status = await self.hand_in(actor, path)
 
     @foretold.rule(
         target=things.worlds,
@@ -112,8 +110,11 @@ class Proposing(Platform):
 
     async def _validate(self, verdict: str, actor: Any, proposal: Thing) -> Thing | None:
         actor.agent.voted.add(proposal)
+        if proposal.more.get("doubted") and foretold.choose((True, False), "doubts it as well"):
+            verdict = "reject"
         voted = await self.post(actor, f"proposals/{proposal}/validate", vote(verdict))
         proposal.status = voted["proposal_status"]
+        proposal.more["doubted"] = proposal.more.get("doubted") or verdict == "reject"
         foretold.sometimes(proposal.status == "approved", "a proposal is approved")
         foretold.sometimes(proposal.status == "rejected", "a proposal is rejected")
         return Thing(voted["world_id"]) if voted["world_id"] else None
