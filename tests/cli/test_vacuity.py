@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 from tests.cli.command import foretold
@@ -79,3 +80,46 @@ def test_plant(tmp_path: Path) -> None:
     assert foretold(tmp_path, "explore", "bank.py::test_x", "--plant").code == 2
     (tmp_path / "bank.py").write_text(MUTANTS.replace("harmless", "off by one"), "utf-8")
     assert foretold(tmp_path, "explore", "bank:main", "--plant", "--runs", "100").code == 0
+
+
+def test_one_mutant_is_told_as_any_failure(tmp_path: Path) -> None:
+    """`--mutant` without `--plant`: a story, and a command that fails again. The tape is no saved
+    failure: a search without the mutant, and `replay --all`, do not know it."""
+    (tmp_path / "bank.py").write_text(MUTANTS, "utf-8")
+    one = ("--mutant", "off by one", "--seed", "1", "--runs", "100")
+    done = foretold(tmp_path, "explore", "bank:main", *one)
+    assert done.code == 1, done
+    assert ", with the mutant 'off by one' on); shrunk to" in done.out
+    command, _, tape = done.out.splitlines()[-1].removeprefix("Replay it: foretold ").partition(" ")
+    assert tape.startswith(".foretold/mutants/main-off-by-one-")
+    again = foretold(tmp_path, command, tape)
+    assert (again.code, "AssertionError" in again.out) == (1, True), again
+    held = foretold(tmp_path, "explore", "bank:main", "--seed", "1", "--runs", "100")
+    assert (held.code, "FAILS" in held.err) == (0, False), held
+    assert foretold(tmp_path, "replay", "--all").code == 0
+
+
+def test_the_seed_of_a_run_with_a_mutant(tmp_path: Path) -> None:
+    """Where no tape can be kept, the command names the mutant besides the seed."""
+    (tmp_path / "bank.py").write_text(MUTANTS, "utf-8")
+    (tmp_path / ".foretold").write_text("no folder", "utf-8")
+    one = ("--mutant", "off by one", "--seed", "1", "--runs", "100", "--no-shrink")
+    done = foretold(tmp_path, "explore", "bank:main", *one)
+    arguments = shlex.split(done.out.splitlines()[-1].removeprefix("Replay it: foretold "))
+    assert arguments[-2:] == ["--mutant", "off by one"], done
+    assert foretold(tmp_path, *arguments).code == 1
+    assert foretold(tmp_path, *arguments[:-2]).code == 0
+
+
+def test_a_mutant_that_nobody_notices(tmp_path: Path) -> None:
+    """It is said that it was on; a name that no run has passed, and two names, are mistakes."""
+    (tmp_path / "bank.py").write_text(MUTANTS, "utf-8")
+    held = foretold(tmp_path, "explore", "bank:main", "--mutant", "harmless", "--runs", "20")
+    assert held.code == 0, held
+    assert "the mutant 'harmless' was on, and passed in 20 runs: nobody noticed it" in held.out
+    no_such = foretold(tmp_path, "explore", "bank:main", "--mutant", "armless", "--runs", "20")
+    assert no_such.code == 2
+    assert "'armless' (20 runs); those passed were: harmless, off by one" in no_such.err
+    both = ("--mutant", "harmless", "--mutant", "off by one")
+    two = foretold(tmp_path, "explore", "bank:main", *both)
+    assert (two.code, "give --mutant once" in two.err) == (2, True), two

@@ -51,6 +51,7 @@ from foretold.search.replayers import FreshReplayer
 from foretold.search.retry import failure_of, try_again
 from foretold.search.signature import signature_of
 from foretold.search.store import Store
+from foretold.search.words import count
 from foretold.tape import TapeFile
 
 RUNS_DEFAULT = 500
@@ -103,7 +104,11 @@ seed is pinned: then it shall do the same again, whatever was before."""
     "--plant", is_flag=True, help="Switch on declared mutants one by one: are they caught?"
 )
 @click.option(
-    "--mutant", "mutants", metavar="NAME", multiple=True, help="With --plant: one more to try."
+    "--mutant",
+    "mutants",
+    metavar="NAME",
+    multiple=True,
+    help="Search with this declared mutant on. With --plant: one more to try.",
 )
 @click.option(
     "--feedback",
@@ -144,8 +149,8 @@ def explore_command(
     if is_node_id(target):
         if planting or mutants:
             raise UsageError(
-                "--plant searches by itself, without pytest: name the function or machine, such as "
-                "tests/test_shop.py:Shop"
+                "--plant and --mutant search by themselves, without pytest: name the function or "
+                "machine, such as tests/test_shop.py:Shop"
             )
         refuse_for_tests({**options, "time": time_s})
         sys.exit(
@@ -165,12 +170,16 @@ def explore_command(
     pinned = seed is not None
     seed = fresh_seed() if seed is None else seed
     main, own = load_target(target)
-    if planting or mutants:
+    if planting:
         options.pop("no_saved")
         asked = {"runs": runs, "seed": seed, "time_s": time_s, **own, **_settings_of(options)}
         sys.exit(_plant(main, shown, mutants, asked))
     store = Store(Path.cwd())
     outcome = Outcome(0, seed)
+    if mutants:
+        options.pop("no_saved")
+        asked = {"runs": runs, "seed": seed, "time_s": time_s, **own, **_settings_of(options)}
+        sys.exit(_with_mutant(main, shown, store, _only(mutants), asked))
     if not options.pop("no_saved"):
         outcome.failures = _saved_failures(target, store)
     if not outcome.failures or options["keep_going"]:
@@ -199,6 +208,36 @@ def _plant(
     else:
         click.echo(planting_text(found, target=shown.target))
     return code
+
+
+def _only(mutants: tuple[str, ...]) -> str:
+    if len(mutants) > 1:
+        raise UsageError(
+            "a search has one mutant on: give --mutant once; or --plant as well, which tries them "
+            "one after the other"
+        )
+    return mutants[0]
+
+
+def _with_mutant(
+    main: Callable[..., Any], shown: Shown, store: Store, mutant: str, settings: dict[str, Any]
+) -> int:
+    """One declared mutant is on, and what is found is told as any other failure. Its tape is kept
+    apart from those of bugs, and what failed before is not tried. Returns the exit code."""
+    outcome = _explore(main, shown, store, Outcome(0, settings["seed"]), mutant=mutant, **settings)
+    passed = outcome.tally.mutants
+    if outcome.failure is None and not outcome.interrupted and mutant not in passed:
+        known = f"those passed were: {', '.join(sorted(passed))}" if passed else "nor any other"
+        raise UsageError(
+            f"no run has passed a mutant of the name {mutant!r} ({count(outcome.runs, 'run')}); "
+            f"{known}"
+        )
+    if outcome.failure is None and not outcome.interrupted:
+        outcome.notes.append(
+            f"the mutant {mutant!r} was on, and passed in {count(passed[mutant], 'run')}: nobody "
+            "noticed it"
+        )
+    return shown.show(outcome, settings["runs"])
 
 
 def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -275,7 +314,8 @@ def _explore(
     **settings: Any,
 ) -> Outcome:
     target, runs = shown.target, settings["runs"]
-    before = store.saved(target)
+    mutant = settings.get("mutant", "")
+    before = store.saved(target, mutant)
     progress = SearchProgress(runs if runs != RUNS_WITHIN_TIME else None)
     try:
         with progress, output_dropped(), _stoppable(progress, store) as on_progress:
@@ -283,13 +323,13 @@ def _explore(
                 main,
                 confirm=confirm,
                 replayer=FreshReplayer(target) if confirm else None,
-                save_to=store.folder_of(target) if store.is_writable() else None,
+                save_to=store.folder_of(target, mutant) if store.is_writable() else None,
                 target=target,
                 on_progress=on_progress,
                 **settings,
             )
     except KeyboardInterrupt as stopped:
-        found = [path for path in store.saved(target) if path not in before]
+        found = [path for path in store.saved(target, mutant) if path not in before]
         outcome = getattr(stopped, "outcome", known)
         if len(outcome.failures) > 1 or settings["keep_going"]:
             say("\n".join(group_lines(outcome, target)))

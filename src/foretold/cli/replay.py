@@ -55,6 +55,7 @@ from foretold.world.settings import Settings
 @click.option(
     "--profile", metavar="TEXT", help="With --seed: what the search had learned, as it printed it."
 )
+@click.option("--mutant", metavar="NAME", help="With --seed: the declared mutant that was on.")
 @order_option
 @strategy_option
 @faults_option

@@ -47,6 +47,8 @@ def _found(failure: Failure, runs: int) -> str:
     how = f"seed {failure.seed}, order {settings.get('order')}"
     if settings.get("order") == "any":
         how += f", strategy {settings.get('strategy')}"
+    if mutant := settings.get("mutant"):
+        how += f", with the mutant {mutant!r} on"
     if failure.changes:
         how += f", changed {count(failure.changes, 'time')} since"
     again = f" and {failure.times - 1:,} more" if failure.times > 1 else ""
@@ -271,7 +273,9 @@ def replay_arguments(failure: Failure, target: str) -> str:
 def seed_arguments(failure: Failure) -> str:
     """What names the run of a search in which it was found: its seed, and what was known then."""
     known = f" --profile {shlex.quote(failure.profile)}" if failure.profile else ""
-    return f"--seed {failure.seed}{known}"
+    mutant = failure.tape.settings.get("mutant", "")
+    planted = f" --mutant {shlex.quote(str(mutant))}" if mutant else ""
+    return f"--seed {failure.seed}{known}{planted}"
 
 
 def place_text(error: BaseException) -> str:

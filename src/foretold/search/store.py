@@ -5,6 +5,8 @@
         failures/
             test_transfer-1f0c8a3e/     the test's name, and a digest of its whole id
                 AssertionError-77.tape
+        mutants/                        the same of searches with a mutant on, `--mutant NAME`:
+            …                           found on purpose, so nobody tries them again unasked
         fixed/                          tapes on which the test has held again, the newest few
         corpus/
             test_transfer-1f0c8a3e/     tapes that reached something new in a long search
@@ -44,8 +46,11 @@ class Store:
     def __init__(self, project: str | os.PathLike[str]) -> None:
         self.root = Path(project, FOLDER)
 
-    def folder_of(self, test: str) -> Path:
-        """Where the tapes of a test belong. Nothing is made yet."""
+    def folder_of(self, test: str, mutant: str = "") -> Path:
+        """Where the tapes of a test belong. Nothing is made yet. What fails because a mutant is on
+        is no bug of the program: it is kept apart."""
+        if mutant:
+            return self.root / "mutants" / self._name_of(f"{test} {mutant}")
         return self.root / "failures" / self._name_of(test)
 
     def corpus_of(self, test: str) -> Path:
@@ -76,9 +81,9 @@ class Store:
                     found.append(data)
         return found
 
-    def saved(self, test: str) -> list[Path]:
+    def saved(self, test: str, mutant: str = "") -> list[Path]:
         """The saved failures of a test, the newest first."""
-        return _newest_first(self.folder_of(test).glob("*.tape"))[:SAVED_MAX]
+        return _newest_first(self.folder_of(test, mutant).glob("*.tape"))[:SAVED_MAX]
 
     def all_saved(self) -> list[Path]:
         """The saved failures of all tests, the newest first."""
