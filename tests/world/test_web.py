@@ -383,7 +383,10 @@ def test_an_exception_of_the_application_is_in_the_story(through: str) -> None:
 
     outcome = foretold.explore(main, runs=1)
     assert outcome.failure is not None
-    assert "web, application: GET / raised KeyError('lamp')" in outcome.failure.story
+    [line] = [each for each in outcome.failure.story.splitlines() if "web, application" in each]
+    assert line.endswith("web, application: GET / raised KeyError: 'lamp'")
+    raised_at = fails.__code__.co_firstlineno + 2
+    assert f"{os.path.basename(__file__)}:{raised_at}  " in line
 
 
 # --- bad input -----------------------------------------------------------------------------------

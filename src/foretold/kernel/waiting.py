@@ -66,6 +66,17 @@ def users_place(places: list[Place]) -> Place | None:
     return places[-1] if places and not is_ours(places[-1].file) else None
 
 
+def raised_at(error: BaseException) -> Place | None:
+    """The innermost line of the user's own in a traceback, if there is one."""
+    places = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(Place(code.co_filename, traceback.tb_lineno, code.co_qualname))
+        traceback = traceback.tb_next
+    return next((place for place in reversed(places) if not is_library(place.file)), None)
+
+
 def is_machinery(places: list[Place]) -> bool:
     """Whether it is we who wait, with nothing of the program's under way: the conductor of a
     machine, who waits for its actors."""

@@ -142,7 +142,7 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
         elif event.kind == "fault":
             yield Moment(event.time_ns, None, None, f"fault: {event.text}")
         elif event.kind in (SERVICE, REQUEST):
-            yield Moment(event.time_ns, None, None, event.text)
+            yield Moment(event.time_ns, None, event.place, event.text)
         elif event.kind == LATE:
             yield Moment(event.time_ns, None, None, late_in_words(event.text, "takes"))
         elif event.kind == "callback" and event.text in TIMEOUTS:

@@ -7,11 +7,10 @@ How many wait at one line, and what they are called, makes no other deadlock of 
 from __future__ import annotations
 
 import re
-import types
 from typing import NamedTuple
 
 from foretold.errors import Deadlock, PropertyViolated
-from foretold.kernel.waiting import is_library
+from foretold.kernel.waiting import raised_at
 from foretold.trace import Place
 
 _WAITS = re.compile(r"^  .+ waits at (.+:\d+) for ", re.MULTILINE)
@@ -27,19 +26,10 @@ class Signature(NamedTuple):
 
 
 def place_of(error: BaseException) -> Place | None:
-    """The innermost line of the user's own in a traceback; else the innermost of all."""
+    """The innermost line of the user's own in a traceback, or that of a property."""
     if isinstance(error, PropertyViolated) and error.place is not None:
         return Place(*error.place)
-    places = []
-    traceback: types.TracebackType | None = error.__traceback__
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        places.append(Place(code.co_filename, traceback.tb_lineno, code.co_qualname))
-        traceback = traceback.tb_next
-    for place in reversed(places):
-        if not is_library(place.file):
-            return place
-    return None
+    return raised_at(error)
 
 
 TEXT_MAX = 10_000

@@ -18,6 +18,8 @@ MARK = "x-foretold-mark"
 """A header by which the door knows a request that something shall happen to. It takes it away."""
 PATIENCE_S = 0.5
 """So long a marked request waits for another one to enter."""
+SAID_CHARS_MAX = 120
+"""Of the message of an exception, in the story."""
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ class Door:
         self,
         app: Any,
         marks: dict[str, Mark],
-        tell: Callable[[str, str], object],
+        tell: Callable[..., object],
         lifespan_failed: Callable[[Exception], object],
     ) -> None:
         self.app = app
@@ -170,7 +172,8 @@ class Door:
                 return await self.app(scope, receive, send)
             return await Stepwise(visit, self.app(scope, receive, visit.before(send)))
         except Exception as error:
-            self.tell("application", f"{scope['method']} {scope['path']} raised {error!r}")
+            about = f"{scope['method']} {scope['path']} raised"
+            self.tell("application", f"{about} {error!r}", f"{about} {_said(error)}", error)
             raise
         finally:
             self.visits.remove(visit)
@@ -230,3 +233,17 @@ class Door:
 def _resolve(future: asyncio.Future[None] | None) -> None:
     if future is not None and not future.done():
         future.set_result(None)
+
+
+def _said(error: Exception) -> str:
+    """`ResponseValidationError: 1 validation error: {'type': …}`: what a reader wants to know of a
+    500, on a line."""
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    except Exception:
+        lines = []  # an exception that cannot say what it is
+    said = lines[0] if lines else ""
+    if said.endswith(":") and len(lines) > 1:
+        said = f"{said} {lines[1]}"
+    said = said if len(said) <= SAID_CHARS_MAX else f"{said[: SAID_CHARS_MAX - 1]}…"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import check_word
 from foretold.errors import UsageError
+from foretold.kernel.waiting import raised_at
 from foretold.services.web.cycle import logger
 from foretold.services.web.door import Door, Mark, Visit
 from foretold.services.web.lifespan import SAYS_SO, StartupFailed
@@ -125,13 +126,17 @@ class Web:
         message = f"the lifespan of the application at {self.host.name} failed"
         self.world.note_background({"message": message, "exception": error})
 
-    def note(self, what: str, about: str) -> None:
-        """Something happened to the server."""
+    def note(
+        self, what: str, about: str, in_full: str = "", error: BaseException | None = None
+    ) -> None:
+        """Something happened to the server. `in_full`: for the story, which also says at which line
+        of the application the error was raised."""
         trace, name = self.world.trace, self.host.name
         trace.note(name, what, about)
         if trace.detail:
-            ns = self.host.kernel.clock.ns
-            trace.keep(Event(ns, name, name, 0, SERVICE, f"{name}, {what}: {about}", None))
+            ns, place = self.host.kernel.clock.ns, None if error is None else raised_at(error)
+            text = f"{name}, {what}: {in_full or about}"
+            trace.keep(Event(ns, name, name, 0, SERVICE, text, place))
 
     @property
     def is_calm(self) -> bool:
