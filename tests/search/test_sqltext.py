@@ -7,7 +7,9 @@ import pytest
 from foretold.search.sqltext import (
     SQL_CHARS_MAX,
     VALUE_CHARS_MAX,
+    columns_set,
     outcome_text,
+    rows_meant,
     shortened,
     tables_of,
     value_text,
@@ -111,3 +113,23 @@ def test_long_texts_are_cut_and_ids_are_not() -> None:
     assert value_text("'draft'") == "'draft'"
     assert value_text(repr("x" * 100)) == repr("x" * (VALUE_CHARS_MAX - 3) + "…")
     assert value_text("0f8fad5b-d9cb-469f-a165-70867728950e").endswith("950e")
+
+
+def test_which_rows_are_meant() -> None:
+    """By `column = $1` and by what is inserted; not by what is set, and not by alternatives."""
+    assert rows_meant("SELECT a FROM t WHERE t.b = $1::UUID AND c = $2", ["x", "y"]) == {
+        ("t", "b"): {"x"},
+        ("t", "c"): {"y"},
+    }
+    assert rows_meant("UPDATE t SET a=$1 WHERE id = $2", ["x", "y"]) == {("t", "id"): {"y"}}
+    either = "SELECT 1 FROM t WHERE id = $1 AND (a IS NULL OR a = $2)"
+    assert rows_meant(either, ["x", "y"]) == {("t", "id"): {"x"}}
+    assert rows_meant("SELECT 1 FROM t WHERE a = $1 OR b = $2", ["x", "y"]) == {}
+    insert = "INSERT INTO t (a, b) VALUES ($2::INTEGER, now()) RETURNING id"
+    assert rows_meant(insert, ["x", "y"]) == {("t", "a"): {"y"}}
+    insert = "INSERT INTO t (a, b) VALUES ($2::INTEGER, $1) RETURNING id"
+    assert rows_meant(insert, ["x", "y"]) == {("t", "a"): {"y"}, ("t", "b"): {"x"}}
+    assert rows_meant("INSERT INTO t (a) VALUES ($1), ($2)", ["x", "y"]) == {}
+    joined = "SELECT 1 FROM t JOIN u ON t.id = u.id WHERE u.a = $1 AND b = $2"
+    assert rows_meant(joined, ["x", "y"]) == {("u", "a"): {"x"}}, "whose `b` it is, is not known"
+    assert columns_set("UPDATE t SET a=$1, b = now() WHERE c = $2") == {"a", "b"}

@@ -94,6 +94,21 @@ def users_callers(places: list[Place]) -> tuple[Place, ...]:
     return tuple(own[-2 : -2 - _CALLERS_MAX : -1])
 
 
+def running_stack(frame: types.FrameType | None) -> list[Place]:
+    """The lines at which code runs that was called here, up to where we have called the user's; the
+    outermost first."""
+    places: list[Place] = []
+    own = False
+    while frame is not None and len(places) < _FRAMES_MAX:
+        code = frame.f_code
+        if own and is_ours(code.co_filename):
+            break
+        own = own or not is_library(code.co_filename)
+        places.append(Place(code.co_filename, frame.f_lineno, code.co_qualname))
+        frame = frame.f_back
+    return places[::-1]
+
+
 def waits_in_package(places: list[Place]) -> bool:
     """Whether the user's innermost line has called a third party's code, which waits."""
     for place in reversed(places):

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from foretold.kernel.waiting import is_library
 from foretold.search.moments import Moment, Who, who_of
-from foretold.search.statements import clients_of
-from foretold.search.transactions import asked_text
+from foretold.search.statements import asked_text, clients_of
 from foretold.search.words import count
 from foretold.tape import CALLBACKS, Schedule
 from foretold.trace import MADE_BY, Event

@@ -29,6 +29,11 @@ _PARAMETER = re.compile(r"\$(\d+)\b")
 _LABEL = re.compile(r"(?<=\)) AS \w+_\d+\b")
 """What SQLAlchemy calls a column that nobody has named."""
 _ROWS = re.compile(r"(?:SELECT|UPDATE|DELETE|MERGE|INSERT 0|COPY) (\d+)")
+_EITHER = re.compile(r"\([^()]*\bor\b[^()]*\)", re.IGNORECASE)
+_SETS = re.compile(r"\bset\b(.*?)(?=\bwhere\b|\bfrom\b|\breturning\b|$)", re.I | re.S)
+_SET_COLUMN = re.compile(r'"?(\w+)"?\s*=')
+_IS = re.compile(r'(?:"?(\w+)"?\.)?"?(\w+)"?\s*=\s*\$(\d+)\b')
+_INSERT = re.compile(r'\binsert\s+into\s+"?(\w+)"?\s*\(([^()]*)\)\s*values\s*\(', re.IGNORECASE)
 LOCKS = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b", re.IGNORECASE)
 
 
@@ -42,6 +47,50 @@ def written_by(sql: str) -> set[str]:
     if LOCKS.search(sql) and sql.lstrip()[:6].lower() == "select":
         return set()
     return {name.lower() for name in _WRITTEN.findall(sql)} - {"set"}
+
+
+Rows = dict[tuple[str, str], set[str]]
+"""Of (table, column) the values that rows must have."""
+
+
+def rows_meant(sql: str, values: Sequence[str]) -> Rows:
+    """Which rows it is about, as far as `column = $1` tells, and those that it inserts. What is
+    not known is left out: empty, if there are alternatives."""
+    text = _CAST.sub("", _SPACES.sub(" ", sql))
+    found = _inserted(text, values)
+    text = _EITHER.sub(" ", _SETS.sub(" ", text))
+    if re.search(r"\bor\b", text, re.IGNORECASE):
+        return found
+    tables = tables_of(text)
+    alone = next(iter(tables)) if len(tables) == 1 else ""
+    for table, column, number in _IS.findall(text):
+        key = ((table or alone).lower(), column.lower())
+        if key[0] in tables and 0 < int(number) <= len(values):
+            found.setdefault(key, set()).add(values[int(number) - 1])
+    return found
+
+
+def _inserted(text: str, values: Sequence[str]) -> Rows:
+    """The first row, if it is made of nothing but values."""
+    insert = _INSERT.search(text)
+    if insert is None:
+        return {}
+    table, columns = insert[1].lower(), [name.strip(' "').lower() for name in insert[2].split(",")]
+    given = text[insert.end() :].partition(")")
+    cells = [cell.strip() for cell in given[0].split(",")]
+    if len(cells) != len(columns) or given[2].lstrip().startswith(","):
+        return {}
+    numbers = [int(cell[1:]) if _PARAMETER.fullmatch(cell) else 0 for cell in cells]
+    return {
+        (table, column): {values[number - 1]}
+        for column, number in zip(columns, numbers, strict=True)
+        if 0 < number <= len(values)
+    }
+
+
+def columns_set(sql: str) -> set[str]:
+    """Those that an UPDATE gives another value."""
+    return {name.lower() for part in _SETS.findall(sql) for name in _SET_COLUMN.findall(part)}
 
 
 def shortened(sql: str, chars: int = SQL_CHARS_MAX) -> str:

@@ -28,6 +28,8 @@ class Broken:
     commit: Statement
     tables: Collection[str]
     """Those that the invariant asks about."""
+    counts: bool = False
+    """It is about how many there are."""
 
     def is_by(self, request: Transaction) -> bool:
         """Whether it was this one's commit."""
@@ -56,8 +58,8 @@ class Stale:
     def rank(self) -> tuple[bool | int, ...]:
         """The smaller the better: whose commit broke something; it wrote after the other's commit,
         by what it had read about the same thing; where it was broken; in the same table; it had
-        found nothing, and both put something there. Of several pairs the last, and of its
-        statements the first."""
+        counted, if too many is what is wrong; it had found nothing, and both put something there.
+        Of several pairs the last, and of its statements the first."""
         asked = set(self.broken.tables) if self.broken is not None else set()
         return (
             self.broken is not None and not self.broken.is_by(self.reader),
@@ -66,11 +68,16 @@ class Stale:
             bool(asked) and not self.later.written & asked,
             bool(asked) and not self.tables & asked,
             not self.later.written & self.tables,
+            self.broken is not None and self.broken.counts and not self._sums_up,
             not self._both_put_it_there,
             -self.reader.last_ns,
             self.read.time_ns,
             self.later.time_ns,
         )
+
+    @property
+    def _sums_up(self) -> bool:
+        return _SUMS_UP.match(self.read.sql) is not None
 
     @property
     def _both_put_it_there(self) -> bool:
@@ -108,7 +115,7 @@ class Stale:
                 "lock that it held, ended there. Do both in one transaction, or read it again "
                 "after that?"
             )
-        if _SUMS_UP.match(self.read.sql) or self._both_put_it_there:
+        if self._sums_up or self._both_put_it_there:
             what = "a row that is not there" if self.read.found_nothing else "a count"
             return (
                 f"{place} {what} cannot be locked (FOR UPDATE). Should both first lock the row "
@@ -163,6 +170,8 @@ def _stale_reads(
         is_locked = LOCKS.search(read.sql) is not None  # to the end of its transaction
         for write in writer.statements:
             if not (read.tables & write.written and read.time_ns < write.ends_ns):
+                continue
+            if read.misses(write):
                 continue
             for later in reader.statements:
                 safe = is_locked and later.transaction == read.transaction

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from foretold.search.sqltext import (
+    columns_set,
     outcome_text,
+    rows_meant,
     shortened,
     tables_of,
     value_text,
@@ -20,12 +22,15 @@ from foretold.search.sqltext import (
 )
 from foretold.search.words import short
 from foretold.trace import ASKED_BY, Event, Place
+from foretold.world.world import DEFAULT_HOST
 
 _DRIVERS = re.compile(
     r".*\bpg_catalog\b|.*\bpg_type\b|.*current_schema|\s*(?:show|set|discard|deallocate)\b",
     re.IGNORECASE,
 )
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NUMBER = re.compile(r"-(?:[2-9]|[1-9]\d{1,4})$")
+"""Tasks of one name are numbered from the second on. Ids end in digits, too, but in more."""
 _KINDS = ("executes", "waits for a lock")
 BEGINS, ENDS = ("BEGIN", "START"), ("COMMIT", "ROLLBACK", "END")
 _NOTHING = "SELECT 0"
@@ -75,6 +80,16 @@ class Statement:
     def ids(self) -> set[str]:
         """Those of the values that are of one thing alone."""
         return {value for value in self.values if _ID.fullmatch(value)}
+
+    def misses(self, write: Statement) -> bool:
+        """Whether it cannot have read what that one wrote: it asked for other rows."""
+        here, there = rows_meant(self.sql, self.values), rows_meant(write.sql, write.values)
+        changed = columns_set(write.sql)
+        return any(
+            here[key].isdisjoint(there[key])
+            for key in here.keys() & there.keys()
+            if key[1] not in changed
+        )
 
     @property
     def at(self) -> str:
@@ -143,6 +158,15 @@ def clients_of(events: Iterable[Event]) -> dict[Who, str]:
     return {(h, actor): text for h, actor, text in found if not actor.startswith("session ")}
 
 
+def asked_text(who: Who, clients: dict[Who, str]) -> str:
+    """`POST /orders of actor2`."""
+    host, actor = who
+    client = clients.get(who)
+    if client is None:
+        return actor if host == DEFAULT_HOST else f"{host}/{actor}"
+    return f"{_NUMBER.sub('', actor)} of {client}"
+
+
 def statements_of(events: Sequence[Event]) -> list[Statement]:
     """All of the program's own, with the lines that say where they come from."""
     return _with_callers(_without_host(list(_statements(events))))
@@ -161,6 +185,9 @@ def _statements(events: Sequence[Event]) -> Iterator[Statement]:
                 asked_for.place, asked_for.callers = event.place, event.callers
         elif (statement := _statement(event, asked.get(who))) is not None:
             if statement.asked_by is not None and statement.word not in BEGINS:
+                # Where it was sent; the line that waits for it says the same, and is the same for
+                # all that are sent together. Who never goes on has the former alone.
+                statement.place, statement.callers = event.place, event.callers
                 waiting.setdefault(statement.asked_by, []).append(statement)
             statement.number = number
             yield statement

@@ -13,25 +13,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
+from foretold.search.halves import Hasty, answered_too_soon, middle_commit
 from foretold.search.sqltext import tables_of
 from foretold.search.stale import Broken, critical_pair
 from foretold.search.statements import (
     Statement,
     Transaction,
     Who,
+    asked_text,
     by_request,
     clients_of,
     statements_of,
     transactions_of,
 )
 from foretold.search.words import aligned, count, short, wrapped
-from foretold.trace import BROKE, REQUEST, Event
+from foretold.trace import BROKE, Event
 from foretold.world.world import DEFAULT_HOST
 
 STATEMENTS_MAX = 24
 LAST_MAX = 14
-_NUMBER = re.compile(r"-(?:[2-9]|[1-9]\d{1,4})$")
-"""Tasks of one name are numbered from the second on. Ids end in digits, too, but in more."""
+_COUNTS = re.compile(r"\bcount\s*\(", re.IGNORECASE)
 
 
 class Told:
@@ -43,13 +44,17 @@ class Told:
         found = [each for each in transactions_of(self._statements) if each.does_something]
         self._broken = broken = _broken(events, self._statements)
         requests = by_request(found)
-        self._stale = stale = critical_pair(requests, broken)
-        self._hasty = _answered_too_soon(events, requests, self._clients)
-        if stale is not None:
+        self._middle = middle_commit(broken, requests) if broken is not None else None
+        self._hasty = hasty = answered_too_soon(events, requests, self._clients)
+        stale = None if self._middle is not None else critical_pair(requests, broken)
+        if broken is None and hasty is not None and hasty.reader is not None:
+            stale, kept = None, _with_reader(hasty, requests)
+        elif stale is not None:
             kept = [stale.reader, stale.writer]
         else:
             guilty = [each for each in requests if broken is not None and broken.is_by(each)]
             kept = guilty or found
+        self._stale = stale
         ours = {id(each) for transaction in kept for each in transaction.statements}
         shown = [each for each in self._statements if id(each) in ours]
         self._all = len(shown)
@@ -70,7 +75,7 @@ class Told:
         stale, shown, names = self._stale, self._shown, self._names
         if not shown:
             return []
-        said = self._alone() if stale is None else stale.sentences(names.of)
+        said = self._alone(start_ns) if stale is None else stale.sentences(names.of)
         return [
             self._title if stale is None else stale.title,
             *names.lines(),
@@ -81,6 +86,8 @@ class Told:
 
     @property
     def _title(self) -> str:
+        if self._broken is None and self._hasty is not None and self._hasty.reader is not None:
+            return "In the database, a request that was answered too soon, and who looked then:"
         if self._broken is None:
             return "The last statements of the database:"
         return "In the database, the request whose commit has broken the invariant:"
@@ -90,18 +97,17 @@ class Told:
         if self._stale is not None and others:
             yield f"  (and {count(others, 'statement')} of theirs about something else)"
 
-    def _alone(self) -> Iterator[str]:
+    def _alone(self, start_ns: int) -> Iterator[str]:
         """Where to look if there is no pair."""
+        if self._middle is not None:
+            yield from self._middle.sentences(self._names.of)
+            return
         if self._broken is not None:
             yield from self._last_transaction(self._broken)
             return
         behind = {each.asked_by for each in self._shown} - {None}
         if self._hasty is not None:
-            name, commit = self._names.of(self._hasty), self._hasty.where
-            yield (
-                f"{name} was answered before its transaction was committed{commit}: who asks at "
-                "once does not see what it did. Should it commit first, and answer then?"
-            )
+            yield from self._hasty.sentences(start_ns, self._clients)
         elif len(behind) == 1:
             yield "All of this is one request: look at what it does by itself, up to its end."
         elif len(behind) > 1:
@@ -130,29 +136,12 @@ def _broken(events: Sequence[Event], statements: Sequence[Statement]) -> Broken 
     if not its:
         return None
     its[-1].remark = "  (after this the invariant fails)"
-    return Broken(its[-1], tables_of(event.text))
+    return Broken(its[-1], tables_of(event.text), _COUNTS.search(event.text) is not None)
 
 
-def _answered_too_soon(
-    events: Sequence[Event], requests: Sequence[Transaction], clients: dict[Who, str]
-) -> Statement | None:
-    """The commit of a request that wrote something and whose client had its answer by then."""
-    said = [(number, event.text) for number, event in enumerate(events) if event.kind == REQUEST]
-    sent = Counter(text for _, text in said)
-    answered: dict[str, int] = {}
-    for number, text in said:
-        request_text, arrow, _ = text.rpartition(" → ")
-        if arrow and sent[request_text] == 1:  # else it is not known which of them it was
-            answered[request_text] = number
-    for request in reversed(requests):
-        last = request.statements[-1]
-        who = last.asked_by
-        if who is None or who not in clients or not (request.writes and request.committed):
-            continue
-        task, _, client = asked_text(who, clients).rpartition(" of ")
-        if answered.get(f"{client}: {task}", last.number) < last.number:
-            return last
-    return None
+def _with_reader(hasty: Hasty, requests: Sequence[Transaction]) -> list[Transaction]:
+    readers = [r for r in requests if any(each is hasty.reader for each in r.statements)]
+    return [hasty.request, *readers]
 
 
 class _Names:
@@ -195,15 +184,6 @@ class _Names:
 
 
 # Lines
-
-
-def asked_text(who: Who, clients: dict[Who, str]) -> str:
-    """`POST /orders of actor2`."""
-    host, actor = who
-    client = clients.get(who)
-    if client is None:
-        return actor if host == DEFAULT_HOST else f"{host}/{actor}"
-    return f"{_NUMBER.sub('', actor)} of {client}"
 
 
 def _lines(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from foretold.services.postgres.protocol import IDLE, Group
 from foretold.services.postgres.scrub import FIRST_PID
 from foretold.services.postgres.statements import Statements
+from foretold.trace import Place
 
 if TYPE_CHECKING:
     from foretold.services.postgres.backend import Answer, Backend
@@ -63,6 +64,10 @@ class Session:
         """The statements of the transaction that is open."""
         self.asked_by = self.told_asked_by = ""
         """Whose task has sent what it works on; and the last of whom the story knows."""
+        self.sent_at: Place | None = None
+        """For the story: the user's line that has sent the last message."""
+        self.sent_from: tuple[Place, ...] = ()
+        """And the lines from which that was reached."""
         self.transactions = 0
         self.leaving = False
         """The client is gone; when the statement is over, so is the session."""

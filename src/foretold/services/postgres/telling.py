@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from foretold.kernel.waiting import running_stack, users_callers, users_place
 from foretold.services.postgres.kept import DATABASE
 from foretold.services.postgres.protocol import COMMAND_COMPLETE, ERROR, IDLE, fields_of, tag_of
 from foretold.services.postgres.statements import shown, whole
@@ -29,6 +31,8 @@ _OF_THE_SERVER = (
     "ALTER SYSTEM", "CREATE DATABASE", "ALTER DATABASE", "DROP DATABASE", "ALTER ROLE",
     "CREATE ROLE", "DROP ROLE", "GRANT ROLE", "REVOKE ROLE", "CREATE TABLESPACE", "DROP TABLESPACE",
 )  # fmt: skip
+_FROM_A_LINE = ("executes", "waits for a lock")
+"""What is told together with the line of code that has sent it."""
 _NEXT_TRANSACTION = "select pg_snapshot_xmax(pg_current_snapshot())"
 
 
@@ -76,10 +80,10 @@ class Telling:
 
     def _keep(self, session: Session, what: str, about: str, given: tuple[str, ...] = ()) -> None:
         host = self.gateway.host
-        event = Event(
-            host.kernel.clock.ns, host.name, session.name, self.statements, what, about, None
-        )
-        self.gateway.world.trace.keep(event._replace(values=given))
+        now_ns, place = host.kernel.clock.ns, session.sent_at if what in _FROM_A_LINE else None
+        event = Event(now_ns, host.name, session.name, self.statements, what, about, place)
+        callers = session.sent_from if place is not None else ()
+        self.gateway.world.trace.keep(event._replace(values=given, callers=callers))
 
     def follow(self, session: Session) -> None:
         """For the story: know which task it is that sends statements over this connection."""
@@ -91,6 +95,8 @@ class Telling:
             kernel = world.acting_host.kernel
             if kernel.current is not kernel.callbacks:
                 session.asked_by = f"{kernel.host}/{kernel.current.name}"
+                stack = running_stack(sys._getframe(1))
+                session.sent_at, session.sent_from = users_place(stack), users_callers(stack)
 
         peer.on_send = sends
         session.statements.keeps_given = True
