@@ -100,7 +100,10 @@ def test_what_is_not_finished_is_told() -> None:
     """A tape that could have become smaller must not look like the smallest."""
     failure = found_in(programs.BANK, confirm=False)
     assert "time was up" not in note_on(failure)
-    assert "time was up (foretold shrink goes on)" in note_on(replace(failure, unfinished=True))
+    unfinished = replace(failure, unfinished=True)
+    assert note_on(unfinished).splitlines()[0].endswith(", when time was up")
+    kept = replace(unfinished, saved_as=Path("a b.tape"))
+    assert "when time was up (go on: foretold shrink 'a b.tape')" in note_on(kept)
 
 
 def test_faults_that_are_not_needed_are_not_listed() -> None:
@@ -111,3 +114,6 @@ def test_faults_that_are_not_needed_are_not_listed() -> None:
     assert "The run was configured with actors 3; buggify b on." in without
     struck = note_on(replace(failure, configuration=drawn, faults=["reset"]))
     assert "The run was configured with actors 3; buggify b on; faults reset." in struck
+    program = "The program, 2 calls of Shop's rules:\n  actor1.buy()\n  actor2.buy()"
+    told = note_on(replace(failure, configuration={"actors": "1", "knob": "7"}, story=program))
+    assert "The run was configured with knob 7." in told, "who acts stands in the program"

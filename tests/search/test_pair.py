@@ -175,12 +175,12 @@ def test_of_who_is_alone_nothing_is_said() -> None:
 
 
 def test_a_swap_that_was_not_seen_to_hold_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: no run ever holds. Then no pair is claimed either, and the story says so."""
+    """Planted: no run ever holds. Then no pair is claimed either, and none is mentioned."""
     monkeypatch.setattr(pairs._Judge, "holds", lambda self, tape: None)
     failure = found(functools.partial(lost_update, 4), runs=3_000, order="any")
     assert failure.decision is not None
     assert failure.decision.pair is None
-    assert failure.story.endswith("No two steps were found whose swap would make it hold.")
+    assert "fails: " in failure.story.splitlines()[-1]
 
 
 def test_no_longer_than_it_may_take() -> None:

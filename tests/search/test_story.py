@@ -142,15 +142,15 @@ def test_a_late_loop_and_a_jump_of_time() -> None:
         "All take turns, first come first served, except that\n"
         "  the event loop was late by 7 ms (a busy machine) when a sleep was over\n"
         "What happened, in virtual time:\n"
-        "  0.000001 s  main        bank.py:12  starts, runs to line 7: await asyncio.sleep(5)\n"
-        "                                      (5 s later)\n"
-        "  5.007005 s  (callback)              the event loop is late: this step took 7 ms\n"
-        "  5.007006 s  main        bank.py:7   goes on, runs to line 8: "
+        "  0.000001 s  main  bank.py:12  starts, runs to line 7: await asyncio.sleep(5)\n"
+        "                                (5 s later)\n"
+        "  5.007005 s                    the event loop is late: this step took 7 ms\n"
+        "  5.007006 s  main  bank.py:7   goes on, runs to line 8: "
         "await asyncio.sleep(0.001)\n"
-        "  5.007008 s                          (a timeout expires)\n"
-        "  5.007009 s  main        bank.py:8   goes on, runs to line 19: "
+        "  5.007008 s                    (a timeout expires)\n"
+        "  5.007009 s  main  bank.py:8   goes on, runs to line 19: "
         'assert done, "timed out"\n'
-        "  5.007009 s  main        bank.py:19  fails: AssertionError: timed out"
+        "  5.007009 s  main  bank.py:19  fails: AssertionError: timed out"
     )
 
 
@@ -411,7 +411,7 @@ def test_what_a_machine_has_chosen_before_the_first_call_is_one_line() -> None:
 
 
 def test_what_no_task_has_done_is_nobody_s() -> None:
-    """An invariant that was broken by a commit: neither who happened to run then nor a `(callback)`
+    """An invariant that was broken by a commit: neither who happened to run then nor a callback
     is to blame. Its time is not before what led to it, though the clocks of hosts differ."""
     told = [
         event("actor1.buy-1", 1, "resumes"),
@@ -431,8 +431,10 @@ def test_the_task_of_a_helper_is_called_after_the_call() -> None:
         event("_caught-2", 1, "failed", "no"),
     ]
     story = conducted(*told, error=AssertionError("no"))
-    assert "  actor1.buy-1 (_caught)  " in story
-    assert "_caught-2" not in story
+    assert "  actor1.buy-1  " in story
+    assert "_caught" not in story
+    named = [each._replace(actor=each.actor.replace("_caught", "pays")) for each in told]
+    assert "  actor1.buy-1 (pays)  " in conducted(*named, error=AssertionError("no"))
 
 
 def test_a_run_keeps_who_made_which_task() -> None:

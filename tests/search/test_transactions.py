@@ -354,8 +354,8 @@ def test_an_answer_before_the_commit_is_told() -> None:
     hasty = Told(told_in_order(begun, answer, look, commit)).lines(0)
     assert hasty[0].endswith("a request that was answered too soon, and who looked then:")
     assert said(hasty).endswith(
-        "POST /item was answered 201 at 0.005000 s. Its transaction was not committed when GET "
-        "/item read item at 0.010000 s. Should it commit first, and answer then?"
+        "POST /item was answered 201 at 0.005000 s. Its transaction was not committed yet when "
+        "GET /item read item at 0.010000 s. Should it commit first, and answer then?"
     )
     raced = told_in_order(
         asked_by("3", "PUT /item"), events(("3", "BEGIN"), ("3", READ)), begun, answer, look,
@@ -363,7 +363,9 @@ def test_an_answer_before_the_commit_is_told() -> None:
     )  # fmt: skip
     assert "was answered 201" in said(Told(raced).lines(0)), "whoever else is about"
     never = Told(told_in_order(begun, answer, look)).lines(0)
-    assert "Its transaction was not committed when" in said(never), "the run ended before it was"
+    assert "Its transaction was not committed yet when" in said(never), (
+        "the run ended before it was"
+    )
     unseen = Told(told_in_order(begun, answer, commit)).lines(0)
     assert "Its transaction was committed after that" in said(unseen)
     proper = Told(told_in_order(begun, commit, answer, look)).lines(0)

@@ -56,3 +56,8 @@ def test_one_folder_is_no_common_one() -> None:
     assert common_folder([at("examples/a.py"), at("examples/b.py")]) == ""
     assert common_folder([at("one/a.py"), at("two/b.py")]) == ""
     assert common_folder([at("/one/a.py"), at("two/b.py")]) == ""
+
+
+def test_an_actor_is_called_by_its_name() -> None:
+    """In a value that was chosen, too: `who else = (<actor actor2>, …)`."""
+    assert Wording()("who else = (<actor actor2>, 'x')") == "who else = (actor2, 'x')"

@@ -58,8 +58,10 @@ def _found(failure: Failure, runs: int) -> str:
 
 def _configured(failure: Failure) -> list[str]:
     """What the run drew for all of it, as far as the story does not tell it: faults and knobs."""
-    told = ("order", "strategy", "cost of a step", "slow steps", "rule ")
-    drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(told)}
+    told = ["order", "strategy", "cost of a step", "slow steps", "rule "]
+    # Who acts is told by the program of rules; of who it was drawn for, some may be gone from it.
+    told += ["actors"] if failure.shrink_runs and _PROGRAM.match(failure.story) else []
+    drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(tuple(told))}
     faults = [name.removeprefix("fault ") for name, v in drawn.items() if _is_on(name, v)]
     parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ") and v != "off"]
     if failure.faults or not failure.shrink_runs:  # else it does not need any of them
@@ -76,7 +78,12 @@ def _shrunk(failure: Failure) -> str:
     if not failure.shrink_runs:
         return f"not shrunk: {shape}"
     said = f"shrunk to {shape} in {count(failure.shrink_runs, 'run')}"
-    return f"{said}, when time was up (foretold shrink goes on)" if failure.unfinished else said
+    if not failure.unfinished:
+        return said
+    if failure.saved_as is None:
+        return f"{said}, when time was up"
+    name = shlex.quote(short_path(str(failure.saved_as)))
+    return f"{said}, when time was up (go on: foretold shrink {name})"
 
 
 def departures(tape: Tape, story: str = "") -> str:

@@ -106,10 +106,11 @@ class Cast:
             return asked_text(who, self._clients)
         maker = self._makers.get(who, self.main)
         if maker not in (None, self.main) and who[0] == DEFAULT_HOST:
-            # A helper of a rule: the call is what the reader knows.
-            return f"{self._called(maker)} ({_name(_kind(who))})"
+            # A helper of a rule: the call is what the reader knows, and no `_helper`.
+            own = _name(_kind(who))
+            return self._called(maker) + ("" if own.startswith("_") else f" ({own})")
         several = len(self._hosts) > 1 and who[0] != DEFAULT_HOST
-        return f"{who[0]}/{_name(who)}" if several else _name(who)
+        return f"{who[0]}/{_name(who)}".rstrip("/") if several else _name(who)
 
     def others(self, events: Iterable[Event]) -> list[str]:
         """One line about all who are not shown, or none."""
@@ -157,4 +158,5 @@ def _kind(who: Who) -> Who:
 
 
 def _name(who: Who) -> str:
-    return "(callback)" if who[1] == CALLBACKS else who[1]
+    """Callbacks have none: what is told of them is about the event loop, and says so."""
+    return "" if who[1] == CALLBACKS else who[1]

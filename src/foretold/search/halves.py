@@ -89,6 +89,7 @@ class Hasty:
         told, _, code = self.answer.text.rpartition(" → ")
         said = f"{told.partition(': ')[2]} was answered {code} at {_at(self.answer, start_ns)}."
         commit = self.last.where if self.last.word in ENDS else ""
+        later = f" (that is at {self.last.at})" if commit else ""
         if self.reader is None or self.reader.asked_by is None:
             yield (
                 f"{said} Its transaction was committed after that{commit}: who asks at once does "
@@ -98,7 +99,7 @@ class Hasty:
         table = min(self.reader.tables & _written(self.request))
         asked = asked_text(self.reader.asked_by, clients).rpartition(" of ")[0]
         yield (
-            f"{said} Its transaction was not committed{commit} when {asked} read {table} at "
+            f"{said} Its transaction was not committed yet{later} when {asked} read {table} at "
             f"{_at(self.reader, start_ns)}{self.reader.where}. Should it commit first, and answer "
             "then?"
         )

@@ -152,8 +152,10 @@ def tell(
     parts += lines_of(moments, start_ns, cast.names(), LINES_MAX, called)
     parts += [] if is_conducted and told_below else cast.others(kept[begin:])
     parts += database.lines(start_ns, called)
-    if decision is not None and not (decision.is_unknown and database.says_where_to_look):
-        parts.append(decision_text(decision))
+    # A value without which nobody would have been there does not explain what the database tells.
+    weak = decision is not None and (decision.is_unknown or decision.values is not None)
+    if decision is not None and not (weak and database.says_where_to_look):
+        parts += filter(None, [decision_text(decision)])
     return called("\n".join(parts)), delays
 
 

@@ -18,6 +18,8 @@ from foretold.trace import Event
 _FOLDERS_MIN = 2
 """In files of one folder, its name is part of where one is."""
 
+_ACTOR = re.compile(r"<actor ([\w.]+)>")
+
 
 class Wording:
     """Text with names for ids, and without the folder that all files have in common."""
@@ -34,6 +36,7 @@ class Wording:
 
     def __call__(self, text: str) -> str:
         """The same in better words."""
+        text = _ACTOR.sub(r"\1", text)
         if self._known is not None:
             text = self._known.sub(self._name, text)
         return text if self._folder is None else self._folder.sub("", text)

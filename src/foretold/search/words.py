@@ -33,6 +33,9 @@ _CALLBACKS = {
     "_wait.<locals>._on_completion": "wait had seen one of its tasks end",
     "TaskGroup._on_task_done": "the task group had seen one of its tasks end",
     "_run_until_complete_cb": "the run was told to end",
+    # Of ours and of drivers.
+    "IoHandle._fire": "a message had arrived",
+    "BaseProtocol._on_waiter_completed": "the driver of the database had its answer",
 }
 
 
