@@ -41,6 +41,7 @@ demo: $(READY)  ## explore Deep Sci-Fi with five of its bugs on, and tell what w
 	elif ! grep -q 'foretold replay' build/demo.txt; then \
 	    echo "demo: exit code 1, but no line that replays a failure" >&2; exit 1; \
 	fi; \
+	echo; $(PY) -m examples.deep_sci_fi.demo build/demo.txt | tee -a build/demo.txt; \
 	echo; echo "demo: bugs were found, as they should be. All of this is in build/demo.txt."
 
 test: lint types pytest  ## everything a change must pass: ruff, mypy, pytest

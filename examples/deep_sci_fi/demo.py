@@ -1,11 +1,23 @@
 """What `make demo` explores: the platform with five of its mistakes switched on at once.
 
-    foretold explore examples.deep_sci_fi.demo:Demo --keep-going
+    foretold explore examples.deep_sci_fi.demo:Demo --keep-going > demo.txt
+    python -m examples.deep_sci_fi.demo demo.txt
 
-What the mistakes are is in `app/bugs.py`; a replay of what was found has them on, too.
+What the mistakes are is in `app/bugs.py`; a replay of what was found has them on, too. The second
+line says which of them each failure belongs to: its tape is run again with one of them off, and it
+belongs to the one without which it holds.
 """
 
+import logging
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import foretold
 from examples.deep_sci_fi.machine import DeepSciFi
+
+_REPLAY = re.compile(r"^Replay it: \S*foretold replay (.+\.tape\S*)$", re.MULTILINE)
 
 
 class Demo(DeepSciFi):
@@ -20,3 +32,47 @@ class Demo(DeepSciFi):
             "release_claim_race",
         }
     )
+
+
+def without(switch: str) -> type[Demo]:
+    """The same with one mistake less."""
+    return type("Demo", (Demo,), {"planted": Demo.planted - {switch}, "__module__": __name__})
+
+
+def belongs_to(tape: str) -> list[str]:
+    """The switches without which this failure is gone."""
+    return [switch for switch in sorted(Demo.planted) if _holds(without(switch), tape)]
+
+
+def _holds(machine: type[Demo], tape: str) -> bool:
+    try:
+        foretold.replay(machine, tape)
+    except Exception:
+        return False
+    return True
+
+
+def found(said: str) -> dict[str, list[str]]:
+    """For each switch the tapes that belong to it, of all that a search says it has found."""
+    tapes = [shlex.split(path)[0] for path in dict.fromkeys(_REPLAY.findall(said))]
+    owners = {tape: belongs_to(tape) for tape in tapes}
+    return {
+        switch: [tape for tape, its in owners.items() if switch in its]
+        for switch in sorted(Demo.planted)
+    }
+
+
+def main(path: str) -> None:
+    """Print which of the mistakes were found, and by which failures."""
+    logging.lastResort = None  # what the application says in a replay is told above
+    by_switch = found(Path(path).read_text("utf-8"))
+    total = sum(map(bool, by_switch.values()))
+    print(f"Of the {len(by_switch)} mistakes, {total} were found (without it the failure is gone):")
+    width = max(map(len, by_switch))
+    for switch, tapes in by_switch.items():
+        names = ", ".join(Path(tape).name for tape in tapes)
+        print(f"  {switch.ljust(width)}  {names or 'not found in so short a time'}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

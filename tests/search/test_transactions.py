@@ -403,6 +403,16 @@ def test_who_never_goes_on_has_the_line_that_sent_it() -> None:
     assert "a.py:7" in Told(told).lines(0)[4]
 
 
+def test_what_the_commit_sends_is_told_with_what_was_before() -> None:
+    """The line that commits is the same for all requests, and its caller is a middleware."""
+    told: list[Event | list[Event]] = [asked_by("1", "POST /a"), asked_by("2", "POST /b")]
+    for event in PAIR:
+        line = 4 if READ in event.text else 68
+        told += [event, resumes("POST /a" if event.actor[-1] == "1" else "POST /b", line)]
+    text = said(Told(told_in_order(*told)).lines(0))
+    assert "wrote item (by its commit, app/rows.py:68; before that it was at app/rows.py:4)" in text
+
+
 def test_a_read_of_other_rows_is_not_stale() -> None:
     """Both look for the name that they will take, which differ, and both count: it is the count
     that is too low. Of equal names it is, too, if the invariant is about how many there are."""
@@ -440,4 +450,5 @@ def test_what_all_of_a_request_is_called_from_says_nothing() -> None:
         told += [event, goes_on(task, file, *callers)]
     lines = Told(told_in_order(*told)).lines(0)
     said = lines[lines.index("  session 2 read item (app/rows.py:1, from app/router2.py:5)") + 1]
-    assert said == "  before session 1 had changed it (app/db.py:1),"
+    assert said.startswith("  before session 1 had changed it (by its commit, app/db.py:1; before")
+    assert not any("middleware" in line for line in lines)

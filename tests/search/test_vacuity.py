@@ -13,9 +13,12 @@ import foretold
 from foretold.report.campaign import campaign_text
 from foretold.report.data import outcome_json
 from foretold.report.exports import github_annotations, junit_xml
+from foretold.report.vacuity import tally_lines
 from foretold.search.explore import explore
-from foretold.search.failure import Outcome
+from foretold.search.failure import Failure, Outcome
+from foretold.search.signature import signature_of
 from foretold.search.vacuity import RUNS_MIN, Hollow
+from foretold.tape import Tape
 from foretold.world.faults.faultset import sets_within
 
 
@@ -230,6 +233,25 @@ def test_the_table() -> None:
         "- sometimes a leader was never true",
         "    search longer.",
     ]
+
+
+def test_a_table_beside_failures_is_short() -> None:
+    """What a search that failed did not come to is not marked. Initializers, which succeed once in
+    each run, are one line; what `precondition false` means is said where it was."""
+    outcome = _told()
+    outcome.hollow = []
+    error = AssertionError("x")
+    outcome.failures = [Failure(error, Tape.calm(), signature_of(error), 1, 7)]
+    outcome.tally.rule("look", "precondition_false")
+    for number in range(4):
+        outcome.tally.rule(f"there_are_{number}", "tried")
+        outcome.tally.rule(f"there_are_{number}", "succeeded")
+    lines = tally_lines(outcome)
+    assert not any("nothing" in line and "<-" in line for line in lines)
+    assert [line for line in lines if "there_are" in line] == [
+        "  (4 more rules, each once in every run, succeeded: there_are_0, …)"
+    ]
+    assert sum("(precondition false: it could not be called" in line for line in lines) == 1
 
 
 def test_what_programs_read() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from foretold.search.failure import Outcome
 from foretold.search.vacuity import Hollow, happened, ranges_over_nothing
 from foretold.search.words import WIDTH_CHARS
-from foretold.world.tally import FaultCount, InvariantCount
+from foretold.world.tally import FaultCount, InvariantCount, RuleCount
 
 MARK = "  <- nothing"
 NAME_CHARS_MAX = 48
+ONCE_MIN = 3
+"""From so many on, rules that succeed once in each run are told as one."""
 
 Row = tuple[tuple[str, ...], bool]
 """Cells, and whether it came to nothing."""
@@ -19,32 +21,57 @@ Row = tuple[tuple[str, ...], bool]
 
 def tally_lines(outcome: Outcome) -> list[str]:
     """Rules, invariants, faults and points, each as a table; nothing of what there is none of."""
-    tally, empty = outcome.tally, {each.name for each in outcome.hollow}
-    rules = [
-        (name, each.tried, each.precondition_false, each.refused, each.failed, each.succeeded)
-        for name, each in tally.rules.items()
-    ]
-    lines = _table(
-        ("rule", "tried", "precondition false", "refused", "failed", "succeeded"),
-        [(_cells(row), row[0] in empty) for row in rules],
-    )
+    tally = outcome.tally
+    # A search that failed says nothing about what it did not come to.
+    judged = not outcome.failures
+    lines = _rules(tally.rules, {each.name for each in outcome.hollow})
     lines += _table(
         ("invariant", "checks", "ranged over"),
         [
-            (_cells((name, each.checks, _ranged(each))), ranges_over_nothing(each))
+            (_cells((name, each.checks, _ranged(each))), judged and ranges_over_nothing(each))
             for name, each in tally.invariants.items()
         ],
     )
     faults = {**dict.fromkeys(outcome.faults.split(), FaultCount()), **tally.faults}
     lines += _table(
         ("fault", "injected", "had effect"),
-        [(_cells(_fault(name, each)), not happened(each)) for name, each in faults.items()],
+        [
+            (_cells(_fault(name, each)), judged and not happened(each))
+            for name, each in faults.items()
+        ],
     )
     points = {**outcome.reached, **dict.fromkeys(outcome.missed, 0)}
     return lines + _table(
         ("sometimes", "times true"),
-        [(_cells(row), not row[1]) for row in points.items()],
+        [(_cells(row), judged and not row[1]) for row in points.items()],
     )
+
+
+def _rules(rules: Mapping[str, RuleCount], empty: Collection[str]) -> list[str]:
+    """Many that were called once in each run, and succeeded, are one line: they make what there is
+    from the beginning."""
+    once = [
+        name
+        for name, each in rules.items()
+        if each.tried == each.succeeded == each.runs and not each.precondition_false
+    ]
+    once = once if len(once) >= ONCE_MIN else []
+    rows = [
+        (name, each.tried, each.precondition_false, each.refused, each.failed, each.succeeded)
+        for name, each in rules.items()
+        if name not in once
+    ]
+    lines = _table(
+        ("rule", "tried", "precondition false", "refused", "failed", "succeeded"),
+        [(_cells(row), row[0] in empty) for row in rows],
+    )
+    if any(row[2] for row in rows):
+        lines.append(
+            "  (precondition false: it could not be called, nothing was there to call it on)"
+        )
+    if once:
+        lines.append(f"  ({len(once)} more rules, each once in every run, succeeded: {once[0]}, …)")
+    return lines
 
 
 def _ranged(each: InvariantCount) -> str:

@@ -56,6 +56,8 @@ class Statement:
     """The lines from which that was reached, the nearest first."""
     caller: Place | None = None
     """That of another file which says most about it."""
+    after: Place | None = None
+    """If it is sent by the commit: the last line of the request that asked for something else."""
     transaction: int = 0
     ends_ns: int = 0
     """When its transaction was over."""
@@ -96,6 +98,8 @@ class Statement:
         """`app/rules/limits.py:30, from app/routers/dwellers.py:71`, if it is known."""
         if self.place is None:
             return ""
+        if self.after is not None:
+            return f"by its commit, {short(self.place)}; before that it was at {short(self.after)}"
         caller = f", from {short(self.caller)}" if self.caller is not None else ""
         return f"{short(self.place)}{caller}"
 
@@ -260,9 +264,24 @@ def transactions_of(statements: Sequence[Statement]) -> list[Transaction]:
             )
             del current[statement.session]
     for number, transaction in enumerate(found):
+        _mark_flushed(transaction.statements)
         for statement in transaction.statements:
             statement.transaction, statement.ends_ns = number, transaction.last_ns
     return found
+
+
+def _mark_flushed(statements: Sequence[Statement]) -> None:
+    """What a session of an ORM has kept is sent by the line that commits, which is one for all
+    requests: what the request did last says more."""
+    last = statements[-1]
+    if last.word not in ENDS or last.place is None:
+        return
+    before: Place | None = None
+    for each in statements:
+        if each.written and each.place == last.place:
+            each.after = before
+        elif each.place is not None and each.place != last.place:
+            before = each.place
 
 
 def by_request(transactions: Sequence[Transaction]) -> list[Transaction]:

@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from foretold.errors import PostgresError, UsageError
 from foretold.spec.machine.invariants import COMMIT, Invariant
@@ -216,7 +217,12 @@ def _together(asked: list[Invariant]) -> str:
 
 
 def _row_text(row: Any) -> str:
-    return ", ".join(f"{name} = {value!r}" for name, value in zip(row.columns, row, strict=True))
+    pairs = zip(row.columns, row, strict=True)
+    return ", ".join(f"{name} = {_value_text(value)}" for name, value in pairs)
+
+
+def _value_text(value: Any) -> str:
+    return str(value) if isinstance(value, UUID) else repr(value)
 
 
 def _transaction_text(course: Course, commit: Any) -> str:
