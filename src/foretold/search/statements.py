@@ -7,6 +7,7 @@ transaction whether it was committed. Several transactions of one request are lo
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -263,16 +264,19 @@ def transactions_of(statements: Sequence[Statement]) -> list[Transaction]:
                 statement.word != "ROLLBACK" and "error" not in statement.outcome
             )
             del current[statement.session]
+    ends = Counter((s.asked_by, s.place) for t in found if (s := t.statements[-1]).word in ENDS)
+    shared = Counter(place for _, place in ends)
     for number, transaction in enumerate(found):
-        _mark_flushed(transaction.statements)
+        if shared[transaction.statements[-1].place] > 1:
+            _mark_flushed(transaction.statements)
         for statement in transaction.statements:
             statement.transaction, statement.ends_ns = number, transaction.last_ns
     return found
 
 
 def _mark_flushed(statements: Sequence[Statement]) -> None:
-    """What a session of an ORM has kept is sent by the line that commits, which is one for all
-    requests: what the request did last says more."""
+    """What a session of an ORM has kept is sent by the line that commits. If that is one for all
+    requests, what this one did last says more."""
     last = statements[-1]
     if last.word not in ENDS or last.place is None:
         return
