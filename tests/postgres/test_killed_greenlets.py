@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -46,4 +47,35 @@ def test_no_world_outlives_a_killed_process(
         foretold.run(main, seed=seed)
     gc.collect()
     assert [world() for world in worlds] == [None] * 3
+    assert caplog.records == []
+
+
+async def forgets(url: str) -> None:
+    """A session that is never closed, in the middle of something."""
+    session = async_sessionmaker(create_async_engine(url, connect_args={"ssl": False}))()
+    await session.execute(text("select 1"))
+    await asyncio.sleep(100)
+
+
+@pytest.mark.parametrize("end", ["kill", "crash", "go on"])
+def test_who_was_killed_need_not_give_connections_back(
+    end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The collector finds them later, in the middle of another run: SQLAlchemy neither warns nor
+    tries to end them. Nor does it at the end of a run for whom that has caught at work."""
+
+    async def main(world: foretold.World) -> None:
+        pg = await world.postgres()
+        host = world.host("app")
+        host.start(lambda: forgets(pg.url("asyncpg")))
+        await asyncio.sleep(1)
+        if end != "go on":
+            getattr(host, end)()
+            await asyncio.sleep(1)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        foretold.run(main)
+        gc.collect()
+    assert [str(each.message) for each in seen if "garbage collector" in str(each.message)] == []
     assert caplog.records == []

@@ -19,7 +19,7 @@ from foretold.report.campaign import campaign_text
 from foretold.report.data import outcome_json
 from foretold.report.exports import github_annotations, junit_xml
 from foretold.search.explore import Interrupted
-from foretold.search.signature import TEXT_MAX
+from foretold.search.signature import TEXT_MAX, place_of
 from tests.report import programs
 
 
@@ -215,3 +215,14 @@ def test_time_is_up_for_a_worker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> 
     assert outcome.vacuous
     text = campaign_text(outcome, runs=10, target="x:main")
     assert "no run of x:main was over when the time was up" in " ".join(text.split())
+
+
+def test_a_line_of_compiled_code_is_not_the_users() -> None:
+    """Cython names a file that was there when the package was built: who called it is meant."""
+    compiled: dict[str, Any] = {}
+    exec(compile("def one_row(): raise LookupError", "lib/rows/_cy.py", "exec"), compiled)
+    with pytest.raises(LookupError) as caught:
+        compiled["one_row"]()
+    place = place_of(caught.value)
+    assert place is not None
+    assert place.file == __file__

@@ -74,7 +74,15 @@ def raised_at(error: BaseException) -> Place | None:
         code = traceback.tb_frame.f_code
         places.append(Place(code.co_filename, traceback.tb_lineno, code.co_qualname))
         traceback = traceback.tb_next
-    return next((place for place in reversed(places) if not is_library(place.file)), None)
+    own = (
+        each for each in reversed(places) if not (is_library(each.file) or _is_nowhere(each.file))
+    )
+    return next(own, None)
+
+
+def _is_nowhere(file: str) -> bool:
+    """A frame of Cython's names the file as it was where the package was built."""
+    return not os.path.isabs(file) and not os.path.exists(file)
 
 
 def is_machinery(places: list[Place]) -> bool:

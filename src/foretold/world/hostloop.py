@@ -208,12 +208,15 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
     def abandon(self) -> None:
         """The process is gone: its transports have no last words about not having been closed."""
         transports: Any = self._transports  # asyncio's own table
+        hushed: set[int] = set()
         for transport in list(transports.values()):
             over_tls: Any = getattr(transport._protocol, "_app_transport", None)
             if over_tls is not None:
                 over_tls._closed = True
             transport._closing, transport._sock = True, None
-            _hush_asyncpg(transport._protocol)
+            hushed |= _hush_asyncpg(transport._protocol)
+        if hushed:
+            _hush_sqlalchemy(hushed)
 
     def forget(self) -> None:
         """Let go of all that was to run here: the process died, and somebody may hold the loop."""
@@ -322,11 +325,25 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         )
 
 
-def _hush_asyncpg(protocol: Any) -> None:
+def _hush_asyncpg(protocol: Any) -> set[int]:
     """A connection of asyncpg complains when it is freed and was not closed. Of a dead process that
-    may be later: a global of the program holds it until the next run."""
+    may be later: a global of the program holds it until the next run. Returns whose it was."""
+    found: set[int] = set()
     if type(protocol).__module__.startswith("asyncpg."):
         for each in gc.get_referents(protocol):  # it tells nobody whose it is
             connection: Any = each() if isinstance(each, weakref.ref) else None
             if hasattr(connection, "_aborted"):
                 connection._aborted = True
+                found.add(id(connection))
+    return found
+
+
+def _hush_sqlalchemy(connections: set[int]) -> None:
+    """So does SQLAlchemy (2.1) of one that was not given back to its pool; its finalizer would even
+    try to end it, in whatever process is there by then. Who was killed gives nothing back."""
+    registry: Any = vars(weakref.finalize).get("_registry", {})
+    for each, info in list(registry.items()):
+        if getattr(info.func, "__module__", "") == "sqlalchemy.pool.base":
+            record = next((a for a in info.args if hasattr(a, "driver_connection")), None)
+            if record is not None and id(record.driver_connection) in connections:
+                each.detach()
