@@ -39,9 +39,9 @@ def without(switch: str) -> type[Demo]:
     return type("Demo", (Demo,), {"planted": Demo.planted - {switch}, "__module__": __name__})
 
 
-def belongs_to(tape: str) -> list[str]:
-    """The switches without which this failure is gone."""
-    return [switch for switch in sorted(Demo.planted) if _holds(without(switch), tape)]
+def belongs_to(tape: str) -> str:
+    """The switch without which this failure is gone; empty if there is none."""
+    return next((each for each in sorted(Demo.planted) if _holds(without(each), tape)), "")
 
 
 def _holds(machine: type[Demo], tape: str) -> bool:
@@ -57,7 +57,7 @@ def found(said: str) -> dict[str, list[str]]:
     tapes = [shlex.split(path)[0] for path in dict.fromkeys(_REPLAY.findall(said))]
     owners = {tape: belongs_to(tape) for tape in tapes}
     return {
-        switch: [tape for tape, its in owners.items() if switch in its]
+        switch: [tape for tape, owner in owners.items() if owner == switch]
         for switch in sorted(Demo.planted)
     }
 
@@ -67,7 +67,7 @@ def main(path: str) -> None:
     logging.lastResort = None  # what the application says in a replay is told above
     by_switch = found(Path(path).read_text("utf-8"))
     total = sum(map(bool, by_switch.values()))
-    print(f"Of the {len(by_switch)} mistakes, {total} were found (without it the failure is gone):")
+    print(f"Of the {len(by_switch)} mistakes, {total} found (without it the failure is gone):")
     width = max(map(len, by_switch))
     for switch, tapes in by_switch.items():
         names = ", ".join(Path(tape).name for tape in tapes)

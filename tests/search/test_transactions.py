@@ -136,6 +136,19 @@ def test_without_a_pair_it_is_said_where_to_look() -> None:
     assert "each one" in Told([*first, asked_by("1", "POST /sell"), *one]).lines(0)[-1]
 
 
+def test_without_a_pair_who_asked_last_is_named() -> None:
+    """A key that is not one's own is found: no race, and the last question is the wrong one."""
+    told = told_in_order(
+        asked_by("1", "POST /a"), events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT")),
+        asked_by("2", "POST /b"), events(("2", "BEGIN"), ("2", READ)), resumes("POST /b", 3),
+        events(("2", "ROLLBACK")),
+    )  # fmt: skip
+    assert said(Told(told).lines(0)).endswith(
+        "No two of these got into each other's way: look at what each one did by itself, first "
+        "session 2, who has asked last (app/rows.py:3, from app/routers.py:3)."
+    )
+
+
 def test_pairs_of_long_ago_are_no_explanation() -> None:
     """In a run that was not shrunk, many get into each other's way in vain."""
     pair = [

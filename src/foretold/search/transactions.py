@@ -111,7 +111,17 @@ class Told:
         elif len(behind) == 1:
             yield "All of this is one request: look at what it does by itself, up to its end."
         elif len(behind) > 1:
-            yield "No two of these got into each other's way: look at what each one did by itself."
+            yield (
+                "No two of these got into each other's way: look at what each one did by itself"
+                f"{self._last_asked()}."
+            )
+
+    def _last_asked(self) -> str:
+        """Who has asked last, and where: what it was told may be what is wrong."""
+        asked = [each for each in self._shown if not each.is_mark and each.place is not None]
+        if not asked:
+            return ""
+        return f", first {self._names.of(asked[-1])}, who has asked last{asked[-1].where}"
 
     def _last_transaction(self, broken: Broken) -> Iterator[str]:
         """It alone has broken the invariant, which held before it."""
