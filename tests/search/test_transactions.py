@@ -423,7 +423,9 @@ def test_what_the_commit_sends_is_told_with_what_was_before() -> None:
         line = 4 if READ in event.text else 68
         told += [event, resumes("POST /a" if event.actor[-1] == "1" else "POST /b", line)]
     text = said(Told(told_in_order(*told)).lines(0))
-    assert "wrote item (by its commit, app/rows.py:68; before that it was at app/rows.py:4)" in text
+    assert (
+        "wrote item (by its commit, app/rows.py:68; before that it was at app/routers.py:4)" in text
+    )
     own = told_in_order(*told[:2], events(("1", "BEGIN"), ("1", READ)), resumes("POST /a", 4),
                         events(("1", WRITE)), resumes("POST /a", 83), events(("1", "COMMIT")),
                         resumes("POST /a", 83), broke("1", "select 1 from item"))  # fmt: skip

@@ -285,7 +285,7 @@ def _mark_flushed(statements: Sequence[Statement]) -> None:
         if each.written and each.place == last.place:
             each.after = before
         elif each.place is not None and each.place != last.place:
-            before = each.place
+            before = each.caller or each.place  # a handler's line rather than a helper's
 
 
 def by_request(transactions: Sequence[Transaction]) -> list[Transaction]:
