@@ -33,7 +33,7 @@ demo: $(READY)  ## explore Deep Sci-Fi with five of its bugs on, and tell what w
 	@mkdir -p build
 	@echo "Deep Sci-Fi with five mistakes switched on (examples/deep_sci_fi/demo.py), on a real PostgreSQL:"
 	@$(BIN)/foretold explore examples.deep_sci_fi.demo:Demo --keep-going --workers 2 --seed 1 \
-	    --runs 1000 --time 45 --no-confirm --no-saved | \
+	    --runs 1000 --time 35 --no-confirm --no-saved | \
 	    sed 's|foretold replay |$(BIN)/foretold replay |' | tee build/demo.txt; \
 	code=$${PIPESTATUS[0]}; \
 	if [ "$$code" -ne 1 ]; then \
