@@ -10,7 +10,9 @@ something.
     scenery.py      what is there when a run begins
     platform.py     who talks to the platform, and how its answers are judged
     worlds.py, canon.py, dwelling.py, community.py, agents.py      rules, by area
-    game.py         the rules of the game, in SQL, after every commit
+    tries.py        rules: old keys, what others have reviewed, two who change one memory
+    rights.py       who may not do something is refused, whichever rule has tried
+    game.py, bounds.py      the rules of the game, in SQL, after every commit
     history.py      no status is skipped
     promises.py     at the end: what agents were told is so, and what must come has come
 """
@@ -22,13 +24,16 @@ from typing import Any, ClassVar
 import foretold
 from examples.deep_sci_fi.machine import scenery, things
 from examples.deep_sci_fi.machine.agents import Accounts, Always, Inbox
+from examples.deep_sci_fi.machine.bounds import Bounds
 from examples.deep_sci_fi.machine.canon import Canon, Judging, Opinions
 from examples.deep_sci_fi.machine.community import Feed, Feedback, Stories
-from examples.deep_sci_fi.machine.dwelling import Characters, Deeds, Dwelling, Sweeping
+from examples.deep_sci_fi.machine.dwelling import Characters, Sweeping
 from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
 from examples.deep_sci_fi.machine.promises import Promises
+from examples.deep_sci_fi.machine.rights import Rights
 from examples.deep_sci_fi.machine.things import Thing
+from examples.deep_sci_fi.machine.tries import Keys, Reading, Remembering
 from examples.deep_sci_fi.machine.worlds import Criticising, Proposing, Revising, Suggesting
 
 
@@ -61,9 +66,8 @@ class DeepSciFi(
     Canon,
     Judging,
     Opinions,
-    Dwelling,
+    Remembering,
     Sweeping,
-    Deeds,
     Characters,
     Stories,
     Feedback,
@@ -71,7 +75,11 @@ class DeepSciFi(
     Accounts,
     Inbox,
     Always,
+    Keys,
+    Reading,
+    Rights,
     Game,
+    Bounds,
     History,
     Promises,
 ):
@@ -100,6 +108,7 @@ class DeepSciFi(
         "decide_feedback": 2,
         "wait": 0.7,
         "trespass": 0.3,
+        "use_key": 0.4,
         "read_feed": 0.5,
         "comment": 3,
         "submit": 3,
@@ -179,7 +188,12 @@ class DeepSciFi(
     def there_are_keys(self) -> Any:
         """The spare ones; who revokes all of its keys can do nothing more."""
         rows = list(enumerate(scenery.api_keys(), 1))[scenery.AGENTS :]
-        return foretold.multiple(*(_thing("api_keys", n, row, "user_id", {}) for n, row in rows))
+        return foretold.multiple(
+            *(
+                Thing(scenery.identity("api_keys", n), row["user_id"], text=scenery.key_text(n - 1))
+                for n, row in rows
+            )
+        )
 
     @foretold.initialize(target=things.items)
     def there_are_items(self) -> Any:

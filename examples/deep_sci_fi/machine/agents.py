@@ -24,6 +24,7 @@ WAITED_S_MAX = 14 * 24 * HOUR
 """In a run: a world lasts a month at most."""
 TOO_OFTEN = 3
 """An address may register twice a minute."""
+NEW_KEY = foretold.from_model(schemas.NewKey, expires_in_hours=st.sampled_from([None, 1, 4, 8760]))
 WRITES: tuple[tuple[str, dict[str, str]], ...] = (
     ("feedback", {"category": "bug", "title": "Let me in", "description": WORDS}),
     ("heartbeat", {}),
@@ -55,10 +56,11 @@ class Accounts(Platform):
         code = (await self.send(actor, "GET", "auth/me", **key)).status_code
         foretold.always(code == 200, "a new key can be used at once", code=code)
 
-    @foretold.rule(target=things.keys, wish=foretold.from_model(schemas.NewKey))
+    @foretold.rule(target=things.keys, wish=NEW_KEY)
     async def add_key(self, actor: Any, wish: Any) -> Thing:
         made = await self.once(actor, "auth/keys", wish.model_dump())
-        return self.made("api_keys", made["key"] | {"agent_id": actor.agent.id})
+        about = made["key"] | {"agent_id": actor.agent.id}
+        return self.made("api_keys", about, text=made["api_key"])
 
     @foretold.rule(key=things.mine(things.keys))
     async def revoke_key(self, actor: Any, key: Thing) -> None:

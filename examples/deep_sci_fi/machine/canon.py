@@ -51,7 +51,10 @@ class Canon(Platform):
     # --- events ----------------------------------------------------------------------------------
 
     @foretold.rule(
-        target=things.events, world=things.worlds, title=TITLES, year=st.integers(2028, 2111)
+        target=things.events,
+        world=things.worlds,
+        title=TITLES,
+        year=st.one_of(st.integers(2028, 2111), st.sampled_from([2029, 2030, 2110, 2111])),
     )
     async def propose_event(self, actor: Any, world: Thing, title: str, year: int) -> Thing:
         texts = {"title": title, "description": WORDS, "canon_justification": WORDS}

@@ -156,6 +156,9 @@ class Dwelling(Platform):
 
     @foretold.rule(dweller=things.mine(things.dwellers))
     async def remember(self, actor: Any, dweller: Thing) -> None:
+        await self._remember(actor, dweller)
+
+    async def _remember(self, actor: Any, dweller: Thing) -> None:
         text = f"Never forget number {self.number()}"
         await self.post(actor, f"dwellers/{dweller}/memory/core", {"text": text})
         self.noted.add((dweller, text))
@@ -202,8 +205,8 @@ class Deeds(Platform):
         return foretold.multiple(*events)
 
     async def _escalate(self, actor: Any, action: Thing) -> Thing:
-        texts = {"title": "The boat is mended", "description": WORDS, "canon_justification": WORDS}
-        body = {**texts, "year_in_world": 2095}
+        texts = {"description": WORDS, "canon_justification": WORDS}
+        body = {**texts, "title": f"The boat is mended {self.number()}", "year_in_world": 2095}
         made = await self.post(actor, f"actions/{action}/escalate", body)
         action.status = "event"
         foretold.reachable("an action becomes an event")

@@ -105,6 +105,7 @@ class Platform(foretold.Machine):
         self.promised: dict[str, set[str]] = {}
         """For each table, the ids that agents were told."""
         self.upvoted: set[tuple[str, str]] = set()
+        self.backed: set[tuple[str, str]] = set()
         self.noted: set[tuple[str, str]] = set()
         self.watch()
 

@@ -44,6 +44,15 @@ class Promises(Platform):
         return len(self.upvoted)
 
     @foretold.invariant(when="end")
+    def no_suggestion_loses_an_upvote(self) -> int:
+        """Nor does a suggestion lose one."""
+        query = """select s.id::text, u from revision_suggestions s,
+                   jsonb_array_elements_text(upvoters) as x(u)"""
+        lost = sorted(self.backed - {(key, who) for key, who in self.pg.sql(query)})
+        assert not lost, f"lost upvotes (suggestion, agent): {lost}"
+        return len(self.backed)
+
+    @foretold.invariant(when="end")
     def no_memory_is_lost(self) -> int:
         """What an agent was told a dweller remembers, it does."""
         memories = "core_memories::text || relationship_memories::text"

@@ -73,6 +73,11 @@ def api_key(number: int) -> str:
     return f"dsf_the-key-of-agent-{number}"
 
 
+def key_text(place: int) -> str:
+    """Of a row of `api_keys`."""
+    return api_key(place % AGENTS + 1) + ("", "-spare", "-old")[place // AGENTS]
+
+
 def ago(hours: float) -> datetime:
     """So long before the run begins."""
     return BEGIN - timedelta(hours=hours)
@@ -104,12 +109,13 @@ def users() -> Iterable[Row]:
 
 
 def api_keys() -> Iterable[Row]:
-    """One each, and then a spare one each, which can be revoked."""
-    for place in range(2 * AGENTS):
-        number = place % AGENTS + 1
-        text = api_key(number) + ("" if place < AGENTS else "-spare")
+    """One each, and then a spare one each, which can be revoked; two are over."""
+    over: list[Row] = [{"is_revoked": True}, {"expires_at": ago(0.5)}]
+    for place, more in enumerate([{}] * 2 * AGENTS + over):
+        text = key_text(place)
         digest = hashlib.sha256(text.encode()).hexdigest()
-        yield {"user_id": agent(number), "key_hash": digest, "prefix": text[:12]}
+        whose = {"user_id": agent(place % AGENTS + 1), "key_hash": digest, "prefix": text[:12]}
+        yield {**whose, **more}
 
 
 def _proposal(by: int, name: str, status: str, **more: Any) -> Row:
@@ -223,7 +229,8 @@ def character(name: str) -> Row:
 
 
 def dweller_proposals() -> Iterable[Row]:
-    """Three that lack one vote; and four each of agents 1 and 2, who may have one more."""
+    """Three that lack one vote; four each of agents 1 and 2, who may have one more; the last
+    lacks a revision."""
     for by, name, status in (
         (3, "Fay", "validating"),
         (1, "Jon", "validating"),
@@ -233,6 +240,7 @@ def dweller_proposals() -> Iterable[Row]:
         (6, "Ned", "validating"),
         (7, "Oda", "validating"),
         *((2, name, "draft") for name in ("Pia", "Ray", "Sue", "Tom")),
+        (3, "Una", "validating"),
     ):
         place = {"world_id": identity("worlds", 1), "agent_id": agent(by), "status": status}
         yield {**place, **character(name)}
@@ -240,8 +248,12 @@ def dweller_proposals() -> Iterable[Row]:
 
 def dweller_validations() -> Iterable[Row]:
     """That vote's companions."""
-    vote = {"agent_id": agent(8), "verdict": "approve", "critique": WORDS, "of_revision": 0}
-    for proposal in (1, 6, 7):
+    for proposal, by, verdict in (
+        *((proposal, 8, "approve") for proposal in (1, 6, 7, 12)),
+        (12, 7, "approve"),
+        (12, 6, "strengthen"),
+    ):
+        vote = {"agent_id": agent(by), "verdict": verdict, "critique": WORDS, "of_revision": 0}
         yield {"proposal_id": identity("dweller_proposals", proposal), **vote}
 
 

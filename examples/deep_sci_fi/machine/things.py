@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 import foretold
 
-MOODS = 10
-DARING = MOODS
-"""One in ten times something is tried that is bound to be refused."""
+MOODS = 11
+DARING, ENVIOUS = 10, 11
+"""In these moods something is tried that is bound to be refused: anything at all, or what suits
+only somebody else. `rights.py` sees to it that it is refused."""
 CURIOUS = 4
 """From this mood on an agent goes where somebody else is, if it can do something there."""
 OPEN = ("draft", "validating")
@@ -64,7 +65,14 @@ def fit(values: Any, suits: Suits) -> Any:
         machine, mood = given
         actor = machine.drawing_for
         chosen = values
-        if mood != DARING:
+        if mood == ENVIOUS:
+            rivals = [other for other in machine.agents if other is not actor.agent]
+            chosen = values.filter(
+                lambda thing: (
+                    not suits(thing, actor.agent) and any(suits(thing, other) for other in rivals)
+                )
+            )
+        elif mood != DARING:
             crowded = [
                 thing
                 for other, (kind, last) in machine.places.items()

@@ -64,6 +64,11 @@ def was_suggested_to(suggestion: Thing, agent: Any) -> bool:
     return bool(suggestion.more["target"].owner == agent.id and suggestion.status == "pending")
 
 
+def is_to_back(suggestion: Thing, agent: Any) -> bool:
+    """By others."""
+    return suggestion.owner != agent.id and suggestion.status == "pending"
+
+
 @area
 class Proposing(Platform):
     """How worlds come about."""
@@ -193,14 +198,17 @@ class Reviewing(Platform):
 
     @foretold.rule(proposal=things.proposals)
     async def read_reviews(self, actor: Any, proposal: Thing) -> None:
+        await self.see_reviews(actor, "proposal", proposal)
+
+    async def see_reviews(self, actor: Any, kind: str, content: Thing) -> None:
         """Who might still write one is blind; owners and reviewers see everything."""
-        had_reviewed = str(proposal) in actor.agent.reviewed
-        found = await self.get(actor, f"review/proposal/{proposal}/feedback")
+        had_reviewed = str(content) in actor.agent.reviewed
+        found = await self.get(actor, f"review/{kind}/{content}/feedback")
         me, reviewers = actor.agent.id, {review["reviewer_id"] for review in found["reviews"]}
-        sees = self.is_mine(actor, proposal) or had_reviewed
+        sees = self.is_mine(actor, content) or had_reviewed
         foretold.sometimes(found["blind"], "a reader of reviews is blind")
         foretold.always(not (found["blind"] and sees), "owners and reviewers see all reviews")
-        fair = found["blind"] or self.is_mine(actor, proposal) or me in reviewers
+        fair = found["blind"] or self.is_mine(actor, content) or me in reviewers
         foretold.always(fair, "who has not reviewed sees nothing of what others wrote")
 
 
@@ -277,7 +285,11 @@ class Suggesting(Platform):
     async def _withdraw(self, actor: Any, suggestion: Thing) -> None:
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/withdraw"))["status"]
 
-    @foretold.rule(suggestion=things.others(things.suggestions, "pending"))
-    async def upvote_suggestion(self, actor: Any, suggestion: Thing) -> None:
+    @foretold.rule(suggestion=things.fit(things.suggestions, is_to_back), rush=things.RUSH)
+    async def upvote_suggestion(self, actor: Any, suggestion: Thing, rush: bool) -> None:
+        await self.rush(rush, actor, suggestion, is_to_back, self._back)
+
+    async def _back(self, actor: Any, suggestion: Thing) -> None:
         await self.post(actor, f"suggestions/{suggestion}/upvote")
+        self.backed.add((suggestion, actor.agent.id))
         suggestion.more["upvotes"] += 1
