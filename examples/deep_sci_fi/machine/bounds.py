@@ -15,7 +15,8 @@ class Bounds(Platform):
                left join proposals p on p.id = s.target_id
                left join aspects a on a.id = s.target_id
                where s.decided_by <> coalesce(p.agent_id, a.agent_id)
-                 and (s.status = 'rejected' or s.status = 'accepted' and s.owner_deadline >= now())
+                 and (s.status = 'rejected' or
+                      s.status = 'accepted' and s.owner_deadline > now() + interval '1 s')
                union all
                select s.id, s.status, s.suggested_by, null from revision_suggestions s
                where upvoters @> to_jsonb(suggested_by::text)

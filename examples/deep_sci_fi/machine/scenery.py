@@ -403,7 +403,8 @@ def feedback() -> Iterable[Row]:
 
 
 def revision_suggestions() -> Iterable[Row]:
-    """Some that their owners might take, and the last four that anybody can."""
+    """Some that their owners might take, then four that anybody can; and one for which many ask,
+    but too early."""
     for proposal, by, upvoters in (
         (2, 2, []),
         (4, 1, [agent(4), agent(5)]),
@@ -416,6 +417,7 @@ def revision_suggestions() -> Iterable[Row]:
         (10, 7, [agent(number) for number in (3, 6, 8)]),
         (18, 1, [agent(number) for number in (2, 3, 8)]),
         (19, 2, [agent(number) for number in (3, 6, 8)]),
+        (5, 6, [agent(number) for number in (1, 7, 8)]),
     ):
         yield {
             "target_type": "proposal",
@@ -426,7 +428,7 @@ def revision_suggestions() -> Iterable[Row]:
             "suggested_value": WORDS + "Better.",
             "rationale": WORDS,
             "upvoters": upvoters,
-            "owner_deadline": ago(-3 if len(upvoters) < 3 else 1),
+            "owner_deadline": ago(1 if len(upvoters) >= 3 and proposal != 5 else -3),
         }
 
 
