@@ -123,6 +123,8 @@ class Rights(Platform):
         answer = await super().send(actor, method, path, body, **headers)
         if answer.is_success:
             self._check(actor.agent.id, shape, path)
+            if shape == "suggestions/ID/accept":
+                self._check_deadline(actor.agent.id, answer.json())
         elif shape in OWNERS_DO | ADDRESSEES_DO:
             refused = answer.status_code == 403
             foretold.sometimes(refused, "who is not the owner is refused")
@@ -148,6 +150,13 @@ class Rights(Platform):
             agent=agent,
             owner=whose,
         )
+
+    def _check_deadline(self, agent: str, suggestion: Any) -> None:
+        """It was accepted before it was answered: was that the owner, or late enough?"""
+        owner = self._whose(suggestion["id"], self.addressees, ADDRESSEES)
+        late = self.now() > datetime.fromisoformat(suggestion["owner_deadline"])
+        fair = late or owner in (None, agent)
+        foretold.always(fair, "until the deadline only the owner accepts", agent=agent, owner=owner)
 
     def _whose(self, path: str, known: dict[str, str], query: str) -> str | None:
         key = ID.findall(path)[0]
