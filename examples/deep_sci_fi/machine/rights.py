@@ -125,6 +125,9 @@ class Rights(Platform):
             self._check(actor.agent.id, shape, path)
             if shape == "suggestions/ID/accept":
                 self._check_deadline(actor.agent.id, answer.json())
+            if shape == "dwellers/ID/claim":
+                held = answer.json()["held"]
+                foretold.always(held <= 5, "an agent has five dwellers at most", held=held)
         elif shape in OWNERS_DO | ADDRESSEES_DO:
             refused = answer.status_code == 403
             foretold.sometimes(refused, "who is not the owner is refused")
