@@ -10,6 +10,7 @@ import pytest
 
 import foretold
 from examples.deep_sci_fi.app import auth
+from examples.deep_sci_fi.app.models import ApiKey, Proposal
 from examples.deep_sci_fi.app.routers import stories, suggestions
 from examples.deep_sci_fi.app.rules import canon, dwellers, limits, reviews, voting
 from examples.deep_sci_fi.machine import DeepSciFi, platform, rights
@@ -30,12 +31,12 @@ def nothing(*_: Any) -> None:
 
 def any_key(text: str) -> tuple[Any, ...]:
     """Revoked and expired ones as well."""
-    return (auth.ApiKey.key_hash == auth.hashed(text),)
+    return (ApiKey.key_hash == auth.hashed(text),)
 
 
 def blind_for_proposals_only(content: Any, reader: Any, given: Any) -> bool:
     """The rule as it was written first."""
-    return not isinstance(content, reviews.Proposal) or MAY_SEE_ALL(content, reader, given)
+    return not isinstance(content, Proposal) or MAY_SEE_ALL(content, reader, given)
 
 
 MAY_SEE_ALL = reviews.may_see_all
