@@ -190,6 +190,22 @@ def test_all_are_asked_in_one_round_trip() -> None:
     assert all("from sale where n < 0" in sql and "order by n" in sql for sql in queries)
 
 
+def test_the_time_is_that_of_the_world() -> None:
+    """An invariant may ask what time it is: not what the clock on the wall says."""
+
+    class InJanuary(Locked):
+        @foretold.invariant(
+            sql="select now() from sale where now() not between '2026-01-01' and '2026-01-02'",
+            over="select count(*) from sale",
+        )
+        def is_january(self, rows: Any) -> None:
+            """Worlds begin on the first of January."""
+
+    outcome = foretold.explore(InJanuary, runs=3, seed=3, confirm=False, shrink=False)
+    assert outcome.failure is None, outcome.failure.story
+    assert outcome.tally.invariants["is_january"].ranged > 0
+
+
 @pytest.mark.parametrize("raises", [True, False])
 def test_the_method_may_speak_for_itself(raises: bool) -> None:
     """It gets the rows with their names, and returns a text or fails an assertion."""

@@ -108,6 +108,7 @@ class Gateway:
 
     def look(self, sql: str) -> list[Any]:
         """Ask the server something of our own; at any time, also while it works for others."""
+        self._advance_clock()
         try:
             return self.kept.side.simple(sql)
         except (PostgresError, ServiceError):  # the program has just ended all sessions but its own
@@ -116,6 +117,7 @@ class Gateway:
 
     def look_again(self, sql: str) -> list[Any]:
         """As `look`, for one query that is asked often; what it finds is always of one kind."""
+        self._advance_clock()
         try:
             return self.kept.side.again(sql)
         except (PostgresError, ServiceError):  # as above; and if it is wrong, that is told
@@ -155,11 +157,20 @@ class Gateway:
     def tick(self, wall_us: int | None = None) -> None:
         """The server is about to act: it sees the time of its host, and new randomness."""
         self.groups += 1
+        self._set_clock(wall_us or 0)
+        if self.page is not None:
+            self.page.set_seed((self._seed + self.groups * 0x9E3779B97F4A7C15) % (1 << 64) | 1)
+
+    def _advance_clock(self) -> None:
+        """For a look of our own; not back: somebody may just have been told that its time is up."""
+        if self.page is not None:
+            self._set_clock(self.page.now_us)
+
+    def _set_clock(self, wall_us: int) -> None:
         now_ns = self.now_ns()
         if self.page is not None:
             wall_ns = now_ns + self.wall_offset_ns()
-            self.page.set_clock(max(wall_ns // 1_000, wall_us or 0))
-            self.page.set_seed((self._seed + self.groups * 0x9E3779B97F4A7C15) % (1 << 64) | 1)
+            self.page.set_clock(max(wall_ns // 1_000, wall_us))
 
     def wall_offset_ns(self) -> int:
         """What the host's wall clock shows beyond its monotonic time."""

@@ -40,7 +40,18 @@ class Kept:
         self.side = self._connect()
 
     def _connect(self) -> SideConnection:
-        return self.cluster.connect(self.database.name)
+        """A connection of our own. Its `now()` is the world's, as that of all others: invariants
+        ask for it."""
+        side = self.cluster.connect(self.database.name)
+        if self.cluster.page is not None:
+            self.cluster.page.watch(side.pid)
+        return side
+
+    def _connect_again(self) -> None:
+        if self.cluster.page is not None:
+            self.cluster.page.forget(self.side.pid)
+        self.side.close()
+        self.side = self._connect()
 
     def make_ready(self) -> None:
         """A run begins: the database is as it always is then."""
@@ -51,15 +62,13 @@ class Kept:
         if self.database.generation != self._generation:
             self._generation = self.database.generation
             self.pool.close()
-            self.side.close()
-            self.side = self._connect()
+            self._connect_again()
 
     def look_after(self) -> None:
         """The program has ended sessions of the server, perhaps also some of ours."""
         self.pool.look_after()
         if self.side.is_dead():
-            self.side.close()
-            self.side = self._connect()
+            self._connect_again()
         self.database.look_after()
 
     def hang_up(self) -> None:

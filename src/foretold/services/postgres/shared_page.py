@@ -56,6 +56,11 @@ class SharedPage:
 
     # --- for all processes of the server -----------------------------------------------------
 
+    @property
+    def now_us(self) -> int:
+        """The time that all virtual processes read; 0: the real one."""
+        return self._words[_NOW]
+
     def set_clock(self, now_us: int) -> None:
         """All virtual processes read this time from now on."""
         self._words[_NOW] = now_us
