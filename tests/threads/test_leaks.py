@@ -36,6 +36,10 @@ PATCHED: tuple[type, ...] = (
     threading.Condition,
 )
 
+CPYTHONS_OWN = ("__slotnames__", "__annotations__")
+"""What the interpreter itself puts into a class when somebody, in any thread of this process, tries
+to pickle one of its objects, or asks for that attribute: no patch of ours."""
+
 
 def _memory_mb() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -51,19 +55,29 @@ def footprint() -> dict[str, Any]:
         "limbo": len(vars(threading)["_limbo"]),
         "shutdown locks": len(vars(threading).get("_shutdown_locks", ())),
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "methods": [dict(vars(kind)) for kind in PATCHED],
         "names": (queue.SimpleQueue, _thread.start_new_thread, time.sleep, threading.excepthook),
         "tracing": (sys.gettrace(), sys.getprofile(), threading.gettrace()),
         "tools": monitoring and [monitoring.get_tool(number) for number in range(6)],
         "tasks": len(os.listdir("/proc/self/task")),
         "memory": _memory_mb(),
+        **_methods(),
+    }
+
+
+def _methods() -> dict[str, Any]:
+    return {
+        f"{kind.__name__}.{name}": value
+        for kind in PATCHED
+        for name, value in vars(kind).items()
+        if name not in CPYTHONS_OWN
     }
 
 
 def leaks(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What is there now that was not there before."""
     allowed = {"tasks": TASKS_MAX, "memory": MEMORY_MB_MAX}
-    found = [name for name in before if name not in allowed and after[name] != before[name]]
+    names = (before.keys() | after.keys()) - allowed.keys()
+    found = sorted(name for name in names if after.get(name) != before.get(name))
     return found + [name for name, most in allowed.items() if after[name] > before[name] + most]
 
 
@@ -184,7 +198,7 @@ def a_tool() -> Iterator[None]:
 PLANTED: dict[str, Any] = {
     "threads": a_thread,
     "descriptors": a_descriptor,
-    "methods": a_method,
+    "Thread.start": a_method,
     "tracing": a_trace_function,
 }
 if sys.version_info >= (3, 12):
