@@ -129,10 +129,14 @@ class Feedback(Platform):
 class Feed(Platform):
     """What the public reads; in all runs."""
 
+    def in_the_feed(self) -> list[str]:
+        """All that is there now, the newest first."""
+        return [row[0] for row in self.pg.sql(FEED)]
+
     @foretold.rule(size=st.integers(1, 2))
     async def read_feed(self, actor: Any, size: int) -> None:
         """Page by page; each entry is shown once, and none is left out that was there before."""
-        there = [row[0] for row in self.pg.sql(FEED)]
+        there = self.in_the_feed()
         seen: list[str] = []
         following: str | None = f"feed?limit={size}"
         for _ in range(3):
