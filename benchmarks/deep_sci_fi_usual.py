@@ -23,7 +23,7 @@ import httpx
 import uvicorn
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.errors import Flaky
+from hypothesis.errors import Flaky, HypothesisException
 from hypothesis.internal.conjecture import engine
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -34,6 +34,8 @@ from foretold.services.postgres.state import Database
 from tests.examples import deep_sci_fi as say
 
 PORT = 28_655
+GRACE_S = 3
+"""For what still runs when a search is over."""
 STEPS = 30
 SHRINK_S = 15.0
 """Hypothesis would take up to five minutes."""
@@ -86,8 +88,9 @@ HOLDS = {
             <> (SELECT count(*) FROM social_interactions s
                 WHERE s.target_id = w.id AND s.kind = k.key)""",
     "acclaim": """
-        SELECT s.id FROM stories s JOIN story_reviews r ON r.story_id = s.id
-        WHERE s.status = 'acclaimed' AND NOT r.author_responded""",
+        SELECT s.id FROM stories s WHERE s.status = 'acclaimed' AND 2 > (
+            SELECT count(*) FROM story_reviews r WHERE r.story_id = s.id
+            AND r.recommend_acclaim AND r.author_responded)""",
     "canon": """
         SELECT aspect_id FROM aspect_validations
         WHERE verdict = 'approve' AND updated_canon_summary IS NULL""",
@@ -115,7 +118,9 @@ class Stage:
             Settings(database_url=url, bugs=wrong, admin_keys=frozenset({ADMIN}), **calm)
         )
         self.loop = asyncio.new_event_loop()
-        config = uvicorn.Config(app, port=PORT, log_config=None, lifespan="on")
+        config = uvicorn.Config(
+            app, port=PORT, log_config=None, lifespan="on", timeout_graceful_shutdown=GRACE_S
+        )
         self.server = uvicorn.Server(config)
         self.loop.run_until_complete(self._start())
         self.examples = 0
@@ -464,7 +469,9 @@ class Usual(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Note which example failed first. The next one puts the database back."""
-        if sys.exc_info()[0] is not None and stage.first_failure is None:
+        kind = sys.exc_info()[0] or OutOfTime
+        is_failure = issubclass(kind, Exception) and not issubclass(kind, HypothesisException)
+        if is_failure and stage.first_failure is None:  # and not the end of an example
             stage.first_failure = stage.examples, time.monotonic()
 
 
