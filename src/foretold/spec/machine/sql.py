@@ -3,8 +3,8 @@
 All queries whose tables a transaction may have touched go to the server in one round trip, at the
 instant of the commit, before anybody else acts; each of them must find nothing. Which tables a
 transaction has touched is read from its statements, and read generously: a table counts as soon as
-its name stands there, with all that follow it by a foreign key; where a trigger, a rule, a function
-of the user's own or a change of the schema is involved, all queries are asked.
+its name stands in one that is no plain SELECT, with all that follow it by a foreign key; where a
+trigger, a rule, a function of the user's own or a change of the schema is involved, all are asked.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ STATEMENTS_SHOWN_MAX = 12
 SQL_CHARS_MAX = 160
 _WORD = re.compile(r"[a-z_][\w$]*", re.IGNORECASE)
 _OTHER_WORK = re.compile(r"\b(?:create|alter|drop|truncate|do|call|execute|refresh)\b", re.I)
+_READS = re.compile(r"\s*select\b(?!.*\binto\b)(?!.*;\s*\S)", re.IGNORECASE | re.DOTALL)
+"""A plain question, which changes nothing by itself: what it calls counts as opaque if it may."""
 _SPACE = re.compile(r"\s+")
 
 _USERS_OWN = "not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg\\_%'"
@@ -151,7 +153,8 @@ class CommitWatch:
             named = self._named(sql)
             if named is None:
                 return self._invariants
-            touched |= named
+            if not _READS.match(sql):
+                touched |= named
         front = touched
         while front:
             front = set().union(*(self._follows[name] for name in front)) - touched
