@@ -1,6 +1,6 @@
 """Deep Sci-Fi: how soon each of its mistakes is found, by foretold and in the usual way; and speed.
 
-    python benchmarks/deep_sci_fi.py [--switches a,b] [--runs 500] [--seconds-each 30]
+    python benchmarks/deep_sci_fi.py [--switches a,b] [--runs 500] [--seconds-each 90]
                                      [--output build/deep_sci_fi.json]
 
 For each switch of `app/bugs.py`: the runs and seconds until it is found, and how many calls its
@@ -148,7 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--switches", type=switches, default=list(bugs.KNOWN))
     parser.add_argument("--runs", type=int, default=RUNS_BAR)
-    parser.add_argument("--seconds-each", type=float, default=30.0)
+    parser.add_argument("--seconds-each", type=float, default=90.0)
     parser.add_argument("--no-speed", action="store_true", help="the table alone")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()

@@ -47,6 +47,10 @@ def refusal(why: str) -> dict[str, Any]:
     return {"description": why, "content": {"application/json": {"schema": schema}}}
 
 
+UNREAD: dict[int | str, Any] = {428: refusal("The dweller's context was not read")}
+"""For the `responses` of routes on which a dweller acts."""
+
+
 def complete(app: FastAPI) -> None:
     """From now on the document of the application says all this."""
     plain = app.openapi

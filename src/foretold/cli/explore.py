@@ -170,23 +170,20 @@ def explore_command(
     pinned = seed is not None
     seed = fresh_seed() if seed is None else seed
     main, own = load_target(target)
-    if planting:
-        options.pop("no_saved")
-        asked = {"runs": runs, "seed": seed, "time_s": time_s, **own, **_settings_of(options)}
-        sys.exit(_plant(main, shown, mutants, asked))
     store = Store(Path.cwd())
     outcome = Outcome(0, seed)
+    tries_saved = not options.pop("no_saved")
+    asked = {"runs": runs, "seed": seed, "time_s": time_s, **own, **_settings_of(options)}
+    if planting:
+        sys.exit(_plant(main, shown, mutants, asked))
     if mutants:
-        options.pop("no_saved")
-        asked = {"runs": runs, "seed": seed, "time_s": time_s, **own, **_settings_of(options)}
         sys.exit(_with_mutant(main, shown, store, _only(mutants), asked))
-    if not options.pop("no_saved"):
+    if tries_saved:
         outcome.failures = _saved_failures(target, store)
     if not outcome.failures or options["keep_going"]:
         outcome = _explore(
-            main, shown, store, outcome, runs=runs, seed=seed, time_s=time_s,
+            main, shown, store, outcome, **asked,
             corpus=None if pinned or runs < LONG_RUNS else store.corpus_of(target),
-            **{**own, **_settings_of(options)},
         )  # fmt: skip
         if outcome.runs >= LONG_RUNS and store.is_writable():
             store.remember(target, history_data(outcome))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from foretold.report.text import wrapped
 from foretold.search.explain import Explanation, Point
-from foretold.search.words import count, late_in_words, ordinal, short, source_line
+from foretold.search.words import count, instant, late_in_words, ordinal, short, source_line
 from foretold.trace import LATE, Event
 
 BAR_CHARS = 20
@@ -54,7 +54,7 @@ def _bar(share: float) -> str:
 
 def _time(point: Point, start_ns: int) -> str:
     ns = point.mark.time_ns - start_ns if point.mark.event is not None else 0
-    return f"{ns / 1e9:.6f} s"
+    return instant(ns)
 
 
 def _what(point: Point) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from foretold.search.stale import Broken
 from foretold.search.statements import ENDS, Statement, Transaction, Who, asked_text
-from foretold.search.words import short
+from foretold.search.words import instant, short
 from foretold.trace import REQUEST, Event, Place
 
 
@@ -55,7 +55,7 @@ def middle_commit(broken: Broken, requests: Sequence[Transaction]) -> MiddleComm
     ]
     for end in ends:
         if end.place is not None and end.place != commit.place and _is_before(commit, end):
-            wrote = {table for each in own for table in _written(each)}
+            wrote = {table for each in own for table in each.written}
             return MiddleCommit(commit, end.place, sorted(wrote & set(broken.tables)))
     return None
 
@@ -87,7 +87,8 @@ class Hasty:
     def sentences(self, start_ns: int, clients: dict[Who, str]) -> Iterator[str]:
         """What is odd, and where to look."""
         told, _, code = self.answer.text.rpartition(" → ")
-        said = f"{told.partition(': ')[2]} was answered {code} at {_at(self.answer, start_ns)}."
+        answered = instant(self.answer.time_ns - start_ns)
+        said = f"{told.partition(': ')[2]} was answered {code} at {answered}."
         commit = self.last.where if self.last.word in ENDS else ""
         later = f" (that is at {self.last.at})" if commit else ""
         if self.reader is None or self.reader.asked_by is None:
@@ -96,12 +97,12 @@ class Hasty:
                 "not see what it did. Should it commit first, and answer then?"
             )
             return
-        table = min(self.reader.tables & _written(self.request))
+        table = min(self.reader.tables & self.request.written)
         asked = asked_text(self.reader.asked_by, clients).rpartition(" of ")[0]
         yield (
             f"{said} Its transaction was not committed yet{later} when {asked} read {table} at "
-            f"{_at(self.reader, start_ns)}{self.reader.where}. Should it commit first, and answer "
-            "then?"
+            f"{instant(self.reader.time_ns - start_ns)}{self.reader.where}. "
+            "Should it commit first, and answer then?"
         )
 
 
@@ -114,7 +115,7 @@ def answered_too_soon(
         last = request.statements[-1]
         who = last.asked_by
         over = last.word in ENDS
-        if who is None or who not in clients or not request.writes:
+        if who is None or who not in clients or not request.written:
             continue
         task, _, client = asked_text(who, clients).rpartition(" of ")
         number = answered.get(f"{client}: {task}")
@@ -137,7 +138,7 @@ def _answers(events: Sequence[Event]) -> dict[str, int]:
 def _reader(
     request: Transaction, requests: Sequence[Transaction], begin: int, end: int
 ) -> Statement | None:
-    written = _written(request)
+    written = request.written
     found = [
         each
         for other in requests
@@ -148,11 +149,3 @@ def _reader(
     writes = [each for each in request.statements if each.written]
     meant = [r for r in found if any(r.tables & w.written and not r.misses(w) for w in writes)]
     return meant[-1] if meant else None
-
-
-def _written(request: Transaction) -> set[str]:
-    return {table for each in request.statements for table in each.written}
-
-
-def _at(what: Event | Statement, start_ns: int) -> str:
-    return f"{(what.time_ns - start_ns) / 1e9:.6f} s"

@@ -17,6 +17,7 @@ from foretold.search.words import (
     count,
     duration,
     ended_how,
+    instant,
     late_in_words,
     short,
     source_line,
@@ -266,6 +267,6 @@ def _time_joined(moments: Sequence[Moment]) -> Iterator[Moment]:
 
 
 def _row(moment: Moment, start_ns: int, names: dict[Who, str]) -> tuple[str, str, str, str]:
-    time = "" if moment.time_ns is None else f"{(moment.time_ns - start_ns) / 1e9:.6f} s"
+    time = "" if moment.time_ns is None else instant(moment.time_ns - start_ns)
     who = names.get(moment.who, moment.who[1]) if moment.who is not None else ""
     return time, who, short(moment.place), moment.text

@@ -149,7 +149,7 @@ def critical_pair(
 ) -> Stale | None:
     """Two that overlap, one of which acted on what the other one changed meanwhile; among the last,
     because in a run that was not shrunk many do so in vain."""
-    transactions = [each for each in transactions if each.writes][-RECENT:]
+    transactions = [each for each in transactions if each.written][-RECENT:]
     found = [
         stale
         for one, other in combinations(transactions, 2)

@@ -147,8 +147,9 @@ class Transaction:
         return len({each.transaction for each in self.statements}) > 1
 
     @property
-    def writes(self) -> bool:
-        return any(each.written for each in self.statements)
+    def written(self) -> set[str]:
+        """The tables that it changes."""
+        return {table for each in self.statements for table in each.written}
 
     def overlaps(self, other: Transaction) -> bool:
         return self.first_ns < other.last_ns and other.first_ns < self.last_ns

@@ -26,7 +26,7 @@ from foretold.search.statements import (
     statements_of,
     transactions_of,
 )
-from foretold.search.words import aligned, count, short, wrapped
+from foretold.search.words import aligned, count, instant, short, wrapped
 from foretold.trace import BROKE, Event
 from foretold.world.world import DEFAULT_HOST
 
@@ -202,7 +202,7 @@ def _lines(
     """One after the other; what is said again and again is one line, and of many the middle is left
     out."""
     rows = [
-        (f"{(first.time_ns - start_ns) / 1e9:.6f} s", names.of(first), short(first.place), text)
+        (instant(first.time_ns - start_ns), names.of(first), short(first.place), text)
         for first, text in _joined(shown, called)
     ]
     lines = aligned([tuple(map(called, row)) for row in rows])

@@ -142,6 +142,11 @@ def wrapped(text: str, indent: str = "") -> list[str]:
     )
 
 
+def instant(ns: int) -> str:
+    """When something was, in seconds since the run began."""
+    return f"{ns / 1e9:.6f} s"
+
+
 def late_in_words(text: str, verb: str) -> str:
     """`a message from web to db took 214 ms instead of 1 ms`, from what the trace noted."""
     way, _, times = text.partition(": ")

@@ -2,7 +2,6 @@
 
 import uuid
 from datetime import timedelta
-from typing import Any
 
 from fastapi import Response
 from fastapi.responses import JSONResponse
@@ -10,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from examples.deep_sci_fi.app.auth import Agent
-from examples.deep_sci_fi.app.documents import refusal
+from examples.deep_sci_fi.app.documents import UNREAD
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import (
     Composition,
@@ -31,7 +30,6 @@ router = Router("/actions", "actions")
 
 BACKOFF_S = (1, 2, 4, 8, 16)
 ESCALATABLE = ("eligible", "nominated")
-UNREAD: dict[int | str, Any] = {428: refusal("The dweller's context was not read")}
 
 
 @router.get("/{action_id}")

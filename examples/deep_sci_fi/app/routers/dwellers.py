@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from examples.deep_sci_fi.app import bugs
 from examples.deep_sci_fi.app.auth import Agent
-from examples.deep_sci_fi.app.documents import refusal
+from examples.deep_sci_fi.app.documents import UNREAD
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.models import Dweller, World, utc_now
 from examples.deep_sci_fi.app.routers.paging import PAGE, Limit
@@ -32,7 +32,7 @@ router = Router("/dwellers", "dwellers")
 
 ACTING: dict[int | str, Any] = {
     202: {"model": Acted, "description": "Done, though others wait for an answer"},
-    428: refusal("The dweller's context was not read"),
+    **UNREAD,
 }
 
 

@@ -40,6 +40,7 @@ from foretold.services.postgres.session import (
     SIMPLE,
     Session,
 )
+from foretold.services.postgres.side import SideConnection
 from foretold.services.postgres.statements import calls_others, makes_settings
 from foretold.services.postgres.telling import Telling
 from foretold.services.postgres.values import Rows
@@ -108,21 +109,19 @@ class Gateway:
 
     def look(self, sql: str) -> list[Any]:
         """Ask the server something of our own; at any time, also while it works for others."""
-        self._advance_clock()
-        try:
-            return self.kept.side.simple(sql)
-        except (PostgresError, ServiceError):  # the program has just ended all sessions but its own
-            self.kept.look_after()
-            return self.kept.side.simple(sql)
+        return self._ask(SideConnection.simple, sql)
 
     def look_again(self, sql: str) -> list[Any]:
         """As `look`, for one query that is asked often; what it finds is always of one kind."""
+        return self._ask(SideConnection.again, sql)
+
+    def _ask(self, ask: Callable[[SideConnection, str], list[Any]], sql: str) -> list[Any]:
         self._advance_clock()
         try:
-            return self.kept.side.again(sql)
-        except (PostgresError, ServiceError):  # as above; and if it is wrong, that is told
+            return ask(self.kept.side, sql)
+        except (PostgresError, ServiceError):  # the program has just ended all sessions but its own
             self.kept.look_after()
-            return self.kept.side.simple(sql)
+            return ask(self.kept.side, sql)
 
     def rows(self, sql: str) -> Rows:
         """The same as Python values, for whoever looks at the database: machines do."""

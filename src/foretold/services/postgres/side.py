@@ -10,7 +10,7 @@ import _socket
 import contextlib
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from foretold.errors import PostgresError, ServiceError
@@ -115,14 +115,7 @@ class SideConnection:
 
     def query(self, sql: str, *values: object) -> list[Row]:
         """Run one statement with values for $1, $2, …; None is NULL, all others go as text."""
-        text = sql.encode() + b"\0"
-        parameters = b"".join(map(_parameter, values))
-        bind = b"\0\0\0\0" + _int16.pack(len(values)) + parameters + b"\0\0"
-        self._send(
-            _header.pack(b"P", len(text) + 7) + b"\0" + text + b"\0\0"
-            + _header.pack(b"B", len(bind) + 4) + bind
-            + b"E\0\0\0\x09\0\0\0\0\0" + b"S\0\0\0\4"
-        )  # fmt: skip
+        self._send(_parsed(b"", sql) + _executed(b"", values))
         return self.finish()
 
     def again(self, sql: str) -> list[Row]:
@@ -132,14 +125,9 @@ class SideConnection:
         if name is None:
             if len(self._prepared) >= _PREPARED_MAX:
                 return self.simple(sql)
-            name = b"again%d\0" % next(self._numbers)
-            text = name + sql.encode() + b"\0\0\0"
-            parse = _header.pack(b"P", len(text) + 4) + text
-        bind = b"\0" + name + b"\0\0\0\0\0\0"
-        self._send(
-            parse + _header.pack(b"B", len(bind) + 4) + bind
-            + b"E\0\0\0\x09\0\0\0\0\0" + b"S\0\0\0\4"
-        )  # fmt: skip
+            name = b"again%d" % next(self._numbers)
+            parse = _parsed(name, sql)
+        self._send(parse + _executed(name))
         rows = self.finish()
         self._prepared[sql] = name
         return rows
@@ -225,6 +213,22 @@ class SideConnection:
                     raise error_of(last_words)
                 raise ServiceError("PostgreSQL has closed a connection of foretold's own.")
             buffer += data
+
+
+def _parsed(name: bytes, sql: str) -> bytes:
+    """The message that makes a statement of this name, or one for once."""
+    body = name + b"\0" + sql.encode() + b"\0\0\0"
+    return _header.pack(b"P", len(body) + 4) + body
+
+
+def _executed(name: bytes, values: Sequence[object] = ()) -> bytes:
+    """The messages that run it with these values, to its end."""
+    parameters = _int16.pack(len(values)) + b"".join(map(_parameter, values))
+    bind = b"\0" + name + b"\0\0\0" + parameters + b"\0\0"
+    return (
+        _header.pack(b"B", len(bind) + 4) + bind
+        + b"E\0\0\0\x09\0\0\0\0\0" + b"S\0\0\0\4"
+    )  # fmt: skip
 
 
 def _parameter(value: object) -> bytes:

@@ -81,9 +81,12 @@ class Telling:
     def _keep(self, session: Session, what: str, about: str, given: tuple[str, ...] = ()) -> None:
         host = self.gateway.host
         now_ns, place = host.kernel.clock.ns, session.sent_at if what in _FROM_A_LINE else None
-        event = Event(now_ns, host.name, session.name, self.statements, what, about, place)
         callers = session.sent_from if place is not None else ()
-        self.gateway.world.trace.keep(event._replace(values=given, callers=callers))
+        self.gateway.world.trace.keep(
+            Event(
+                now_ns, host.name, session.name, self.statements, what, about, place, callers, given
+            )
+        )
 
     def follow(self, session: Session) -> None:
         """For the story: know which task it is that sends statements over this connection."""
