@@ -8,6 +8,7 @@ import ctypes
 import os
 import subprocess
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -226,3 +227,33 @@ def test_a_line_of_compiled_code_is_not_the_users() -> None:
     place = place_of(caught.value)
     assert place is not None
     assert place.file == __file__
+
+
+async def first_of(numbers: list[int]) -> int:
+    """The mistake is here: `next` without a default."""
+    await asyncio.sleep(0)
+    return next(number for number in numbers if number > 5)
+
+
+async def some_of(numbers: list[int]) -> AsyncIterator[int]:
+    """The same, of a generator."""
+    yield await asyncio.sleep(0, 1)
+    yield next(number for number in numbers if number > 5)
+
+
+@pytest.mark.parametrize("of", [first_of, some_of])
+def test_a_stop_that_leaves_a_coroutine_is_told_where_it_was_raised(of: Any) -> None:
+    """Python makes another error of it, whose own lines are only those that await."""
+
+    async def main() -> None:
+        if of is first_of:
+            await first_of([1])
+        else:
+            async for _ in some_of([1]):
+                pass
+
+    outcome = foretold.explore(main, runs=1, confirm=False)
+    assert outcome.failure is not None
+    assert isinstance(outcome.failure.exception, RuntimeError)
+    line = of.__code__.co_firstlineno + 3
+    assert outcome.failure.signature.place == f"{__file__}:{line}"

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, HTTPException
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 import foretold
 from foretold.errors import UsageError
@@ -125,6 +127,58 @@ def test_operations_are_chosen_and_strategies_replaced_by_name() -> None:
         shop_with(skip=["list_item"])
     with pytest.raises(UsageError, match="no parameter or field is called 'quantities'"):
         shop_with(overrides={"quantities": st.just(2)})
+
+
+def baskets() -> Any:
+    """A shop whose names say nothing: a receipt has a `ref`, and a body names it `about`."""
+    app, receipts = FastAPI(), list[str]()
+
+    @app.post("/receipts", status_code=201)
+    async def buy() -> Receipt:
+        receipts.append(f"R{len(receipts)}")
+        return Receipt(ref=receipts[-1])
+
+    @app.post("/complaints", status_code=201)
+    async def complain(complaint: Complaint) -> None:
+        if complaint.inner.about not in receipts:
+            raise HTTPException(404)
+
+    return app
+
+
+class Receipt(BaseModel):
+    """What one gets."""
+
+    ref: str
+
+
+class Subject(BaseModel):
+    """What a complaint is about."""
+
+    about: str
+
+
+class Complaint(BaseModel):
+    """What one writes."""
+
+    inner: Subject
+
+
+def test_feeds_tell_what_names_do_not() -> None:
+    """Of a field of an answer and of one deep in a body; one that leads nowhere is a mistake."""
+    silent = foretold.explore(foretold.openapi(baskets, actors=1), runs=10, seed=1)
+    assert silent.tally.rules["complain"].succeeded == 0
+    fed = foretold.openapi(baskets, actors=1, feeds={"about": "receipt", "ref": "receipts"})
+    outcome = foretold.explore(fed, runs=10, seed=1)
+    assert outcome.failure is None
+    assert outcome.tally.rules["complain"].succeeded > 10
+    with pytest.raises(UsageError, match="no parameter and no field is called 'above'"):
+        foretold.openapi(baskets, feeds={"above": "receipt"})
+    with pytest.raises(UsageError, match=r"one 'recipe', but no answer.*Did you mean 'receipt'"):
+        foretold.openapi(baskets, feeds={"about": "recipe", "ref": "receipt"})
+    for wrong in ("about", ["about"], {"about": 3}):
+        with pytest.raises(UsageError, match="takes a dict of names"):
+            foretold.openapi(baskets, feeds=wrong)
 
 
 def test_what_is_no_schema_is_refused() -> None:

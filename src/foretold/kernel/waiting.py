@@ -68,6 +68,9 @@ def users_place(places: list[Place]) -> Place | None:
 
 def raised_at(error: BaseException) -> Place | None:
     """The innermost line of the user's own in a traceback, if there is one."""
+    cause = error.__cause__
+    if isinstance(cause, StopIteration | StopAsyncIteration) and _is_for_stop(error):
+        return raised_at(cause)
     places = []
     traceback = error.__traceback__
     while traceback is not None:
@@ -78,6 +81,13 @@ def raised_at(error: BaseException) -> Place | None:
         each for each in reversed(places) if not (is_library(each.file) or _is_nowhere(each.file))
     )
     return next(own, None)
+
+
+def _is_for_stop(error: BaseException) -> bool:
+    """Python makes it of a `StopIteration` that leaves a coroutine, where that is awaited; what is
+    wrong is inside of it."""
+    text = str(error) if type(error) is RuntimeError else ""
+    return text.startswith(("coroutine raised ", "generator raised ", "async generator raised "))
 
 
 def _is_nowhere(file: str) -> bool:

@@ -269,6 +269,7 @@ def openapi(
             "foretold.openapi(credentials=…) takes a function of the actor, or a dict by actors' "
             f'names; got {credentials!r}. Right: lambda actor: {{"Authorization": "Bearer …"}}'
         )
+    _check_feeds(feeds)
     document = read_document(app_or_schema() if is_factory(app_or_schema) else app_or_schema)
     if document is None:
         raise UsageError(
@@ -300,8 +301,20 @@ def openapi(
         members[operation.name], names = maker.rule_for(operation)
         members["operations"][operation.name] = operation, names
     maker.check_overrides()
+    resources.check_feeds()
     members |= _invariants(chosen)
     return type(name or "Api", (ApiMachine,), members)
+
+
+def _check_feeds(feeds: Any) -> None:
+    is_right = isinstance(feeds, Mapping) and all(
+        isinstance(word, str) for pair in feeds.items() for word in pair
+    )
+    if feeds is not None and not is_right:
+        raise UsageError(
+            "foretold.openapi(feeds=…) takes a dict of names: which parameter or field names which "
+            f'resource, such as {{"basket": "order"}}; got {feeds!r}'
+        )
 
 
 def is_factory(given: Any) -> bool:

@@ -5,7 +5,8 @@ known from names: the path before a parameter, fields called `id` or `order_id`,
 answer's schema; and from the document's links, where it has some. `sender_account_id` is the id of
 an account, if there are accounts and nothing is called a sender account; a token that an answer has
 under the name that a request wants is that token. What is not known this way can be said:
-`foretold.openapi(app, feeds={"basket": "order"})`. Which of the ids is taken: `flows.py`.
+`foretold.openapi(app, feeds={"basket": "order"})`, of fields in requests and in answers. Which of
+the ids is taken: `flows.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from foretold.arguments import nearest
+from foretold.errors import UsageError
 from foretold.spec.openapi.document import Document, Operation, Parameter
 
 WRAPPERS = {"data", "results", "result", "content", "entries", "records", "rows", "list", "page"}
@@ -79,7 +82,9 @@ class Resources:
         self, document: Document, operations: Iterable[Operation], feeds: Mapping[str, str]
     ) -> None:
         self._document = document
-        self._feeds = {words(name): words(resource) for name, resource in feeds.items()}
+        self._feeds = {words(name): singular(resource) for name, resource in feeds.items()}
+        self._fed: set[str] = set()
+        """Those that were asked for."""
         self._operations = list(operations)
         self.reads = {each.name for each in self._operations if each.method == "GET"}
         self.given: set[Key] = set()
@@ -92,6 +97,7 @@ class Resources:
             for key in self._keys_of(operation, parameter)
         }
         self.wanted |= set(self._named_in_requests())
+        self.wanted |= {Key(resource, "id") for resource in self._feeds.values()}
         self.links: dict[str, list[tuple[tuple[str, ...], Key]]] = {}
         self._read_links()
         self.givers: dict[Key, set[str]] = {}
@@ -100,6 +106,22 @@ class Resources:
             for key in self._gives(operation):
                 self.givers.setdefault(key, set()).add(operation.name)
         self.given = set(self.givers)
+
+    def check_feeds(self) -> None:
+        """When the rules are made. One that leads nowhere is a mistake."""
+        known = {key.resource for key in self.given if key.field == "id"}
+        for name, resource in self._feeds.items():
+            if name not in self._fed:
+                raise UsageError(
+                    f"foretold.openapi(feeds=…): no parameter and no field is called "
+                    f"{name!r}. Write the name as in the schema"
+                )
+            if resource not in known:
+                raise UsageError(
+                    f"foretold.openapi(feeds=…): {name!r} shall name one {resource!r}, but no "
+                    f"answer has the id of one. There are those of: {', '.join(sorted(known))}."
+                    f"{nearest(resource, known)}"
+                )
 
     def _named_in_requests(self) -> Iterator[Key]:
         """Fields of bodies and parameters in queries that look like ids of something."""
@@ -146,6 +168,7 @@ class Resources:
         if "enum" in parameter.schema or "const" in parameter.schema:
             return []
         if name in self._feeds:
+            self._fed.add(name)
             return [Key(self._feeds[name], "id")]
         before = operation.path.partition("{" + parameter.name)[0]
         fixed = [part for part in before.split("/") if part and not part.startswith("{")]
@@ -164,6 +187,7 @@ class Resources:
         """What a field of a body, or a parameter in the query, names; None if it names nothing."""
         plain = words(name)
         if plain in self._feeds:
+            self._fed.add(plain)
             return Key(self._feeds[plain], "id")
         if _TOKEN.fullmatch(plain):
             key = Key(plain, "id")
@@ -235,7 +259,10 @@ class Resources:
 
     def _keys(self, fields: Iterable[str], names: set[str]) -> Iterator[Key]:
         for name in fields:
-            if name in IDS:
+            if name in self._feeds:
+                self._fed.add(name)
+                yield Key(self._feeds[name], "id")
+            elif name in IDS:
                 yield from (Key(each, "id") for each in names if Key(each, "id") in self.wanted)
             elif any(Key(each, name) in self.wanted for each in names):
                 yield from (Key(each, name) for each in names if Key(each, name) in self.wanted)
