@@ -65,7 +65,7 @@ bench: $(READY)  ## measure; figures go to build/bench.json
 	$(PY) benchmarks/web.py --output build/web.json
 	$(PY) benchmarks/search.py --output build/search.json
 	$(PY) benchmarks/machines.py --output build/machines.json
-	PYTHONPATH=. $(PY) benchmarks/deep_sci_fi.py --output build/deep_sci_fi.json
+	PYTHONPATH=. $(PY) benchmarks/deep_sci_fi.py --output build/deep_sci_fi.json --stories build/stories
 
 # `python3.12` on PATH may be a pyenv shim that only prints an error, so each candidate has to run
 # and to give its version before it counts.

@@ -1,7 +1,7 @@
 """Deep Sci-Fi: how soon each of its mistakes is found, by foretold and in the usual way; and speed.
 
     python benchmarks/deep_sci_fi.py [--switches a,b] [--runs 500] [--seconds-each 90]
-                                     [--output build/deep_sci_fi.json]
+                                     [--output build/deep_sci_fi.json] [--stories build/stories]
 
 For each switch of `app/bugs.py`: the runs and seconds until it is found, and how many calls its
 program has when it is shrunk. "Usual" is `deep_sci_fi_usual.py`: Hypothesis' state machine, httpx,
@@ -43,14 +43,17 @@ _SCENERY = re.compile(r"\.there_(are|is)_\w+\(\)")
 """Names what is there when a run begins: no call of anybody's."""
 
 
-def by_foretold(bug: str, runs: int, seconds: float) -> dict[str, Any]:
-    """What one machine does about one bug."""
+def by_foretold(bug: str, runs: int, seconds: float, stories: Path | None) -> dict[str, Any]:
+    """What one machine does about one bug; what it says about it goes into a file."""
     outcome = foretold.explore(
         DeepSciFi, runs=runs, seed=0, time_s=seconds, confirm=False, mutant=bug
     )
     failure = outcome.failure
     if failure is None:
         return {"runs": None, "tried": outcome.runs}
+    if stories is not None:
+        stories.mkdir(parents=True, exist_ok=True)
+        (stories / f"{bug}.txt").write_text(f"{failure.exception}\n\n{failure.story}\n")
     program = _PROGRAM.search(failure.story)
     named = len(_SCENERY.findall(failure.story))
     return {
@@ -65,7 +68,7 @@ def cell(found: dict[str, Any]) -> str:
     """Three columns of the table."""
     if found["runs"] is None:
         return f"{'–':>5}{'':>9}{'':>8}  ({found['tried']} runs)"
-    calls = found["calls"] if found["calls"] is not None else found["said"]
+    calls = found["calls"] if found["calls"] is not None else "flaky"
     return f"{found['runs']:>5}{found['seconds']:>7.1f} s{calls:>8}"
 
 
@@ -77,14 +80,14 @@ def check_silence(runs: int, seconds: float) -> None:
         raise SystemExit(f"the usual machine fails where there is no mistake: {found['said']}")
 
 
-def table(names: list[str], runs: int, seconds: float) -> dict[str, Any]:
+def table(names: list[str], runs: int, seconds: float, stories: Path | None) -> dict[str, Any]:
     """One row for each switch, printed as it comes."""
     print(f"{'':28}{'foretold':^26}{'usual':^26}")
     print(f"{'switch':28}" + f"{'runs':>5}{'time':>9}{'calls':>8}    " * 2)
     check_silence(runs, seconds)
     rows: dict[str, Any] = {}
     for name in names:
-        ours = by_foretold(name, runs, seconds)
+        ours = by_foretold(name, runs, seconds, stories)
         print(f"{name:28}{cell(ours):26}", end="", flush=True)
         theirs = usual.search(name, runs, seconds)
         print(cell(theirs), flush=True)
@@ -151,13 +154,14 @@ def main() -> None:
     parser.add_argument("--seconds-each", type=float, default=90.0)
     parser.add_argument("--no-speed", action="store_true", help="the table alone")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--stories", type=Path, help="a folder for what foretold says of each")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     workout.SHRINK_S_MAX = usual.SHRINK_S = SHRINK_S
     figures: dict[str, Any] = {}
     if not options.no_speed:
         figures["speed"] = speed()
-    rows = table(options.switches, options.runs, options.seconds_each)
+    rows = table(options.switches, options.runs, options.seconds_each, options.stories)
     figures |= {"switches": rows, "summary": summary(rows)}
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)

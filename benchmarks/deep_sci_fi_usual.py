@@ -126,8 +126,8 @@ class Stage:
         self.examples = 0
         self.calls = 0
         """Rules of the example that is under way."""
-        self.first_failure: tuple[int, float] | None = None
-        """The number of the example, and when it was."""
+        self.first_failure: tuple[int, float, str] | None = None
+        """The number of the example, when it was, and what was wrong."""
         self.began = self.deadline = 0.0
 
     async def _start(self) -> None:
@@ -194,10 +194,13 @@ class Usual(RuleBasedStateMachine):
     async def send(
         self, agent: int, path: str, body: Any = None, method: str = "POST", **headers: str
     ) -> Any:
-        """The answer, unless the platform breaks."""
+        """The answer, unless the platform breaks. To be asked to try again is no failure."""
         key = {0: "", -1: ADMIN}.get(agent, scenery.api_key(agent))
         headers = {**headers, **({"x-api-key": key} if key else {})}
         answer = await stage.client.request(method, path, json=body, headers=headers)
+        while answer.status_code == 503:
+            await asyncio.sleep(float(answer.headers["retry-after"]))
+            answer = await stage.client.request(method, path, json=body, headers=headers)
         assert answer.status_code < 500, (path, answer.status_code, answer.text)
         return answer
 
@@ -469,10 +472,11 @@ class Usual(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Note which example failed first. The next one puts the database back."""
-        kind = sys.exc_info()[0] or OutOfTime
-        is_failure = issubclass(kind, Exception) and not issubclass(kind, HypothesisException)
+        error = sys.exc_info()[1]
+        is_failure = isinstance(error, Exception) and not isinstance(error, HypothesisException)
         if is_failure and stage.first_failure is None:  # and not the end of an example
-            stage.first_failure = stage.examples, time.monotonic()
+            said = f"{type(error).__name__}: {error}".partition("\n")[0][:100]
+            stage.first_failure = stage.examples, time.monotonic(), said
 
 
 class OutOfTime(BaseException):
@@ -496,24 +500,22 @@ def search(bug: str, runs: int, seconds: float, start: int = 0) -> dict[str, Any
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    said = ""
+    flaky = False
     try:
         with contextlib.redirect_stdout(None):
             run_state_machine_as_test(seed(start)(Usual), settings=how)
     except Flaky:
-        said = "flaky"
-    except OutOfTime:
+        flaky = True
+    except (OutOfTime, Exception):  # whatever it is: `teardown` has seen it
         pass
-    except Exception as error:  # whatever it is, the bug has shown
-        said = f"{type(error).__name__}: {error}".partition("\n")[0][:100]
     finally:
         stage.close()
-    return _row(said)
-
-
-def _row(said: str) -> dict[str, Any]:
     if stage.first_failure is None:
         return {"runs": None, "tried": stage.examples}
-    run, at = stage.first_failure
-    calls = stage.calls if said != "flaky" else None
-    return {"runs": run, "seconds": round(at - stage.began, 1), "calls": calls, "said": said}
+    run, at, said = stage.first_failure
+    return {
+        "runs": run,
+        "seconds": round(at - stage.began, 1),
+        "calls": None if flaky else stage.calls,
+        "said": said,
+    }
