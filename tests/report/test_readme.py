@@ -37,3 +37,13 @@ def test_the_shown_output_is_real(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert done.stdout.strip() == shown.strip()
+
+
+def test_the_lines_that_the_story_of_the_demo_names_are_those() -> None:
+    """Each is a line of the platform at which a statement is waited for, and no other."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    named = set(re.findall(r"\b(app/\w[\w/]*\.py):(\d+)", text))
+    assert len(named) > 2
+    for file, number in named:
+        lines = (ROOT / "examples/deep_sci_fi" / file).read_text("utf-8").splitlines()
+        assert "await db." in lines[int(number) - 1], (file, number)

@@ -107,10 +107,11 @@ class Feedback(Platform):
         return self.made("feedback", given, upvoters=[])
 
     @foretold.rule(
-        wish=st.one_of(things.fit(things.feedback, is_to_upvote), things.feedback), rush=things.RUSH
+        wish=st.one_of(things.fit(things.feedback, is_to_upvote), things.feedback),
+        with_rival=things.RIVAL,
     )
-    async def upvote(self, actor: Any, wish: Thing, rush: bool) -> None:
-        await self.rush(rush, actor, wish, is_to_upvote, self._upvote)
+    async def upvote(self, actor: Any, wish: Thing, with_rival: bool) -> None:
+        await self.rush(with_rival, actor, wish, is_to_upvote, self._upvote)
 
     async def _upvote(self, actor: Any, wish: Thing) -> None:
         found = await self.post(actor, f"feedback/{wish}/upvote")

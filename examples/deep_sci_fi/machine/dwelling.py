@@ -71,12 +71,12 @@ class Dwelling(Platform):
             max_size=3,
             unique=True,
         ),
-        rush=things.RUSH,
+        with_rival=things.RIVAL,
     )
-    async def claim(self, actor: Any, dwellers: list[Thing], rush: bool) -> None:
+    async def claim(self, actor: Any, dwellers: list[Thing], with_rival: bool) -> None:
         """For 24 hours; what was free when it was asked for cannot be refused."""
-        if rush:
-            await self.rush(rush, actor, dwellers[0], things.anything, self._claim)
+        if with_rival:
+            await self.rush(with_rival, actor, dwellers[0], things.anything, self._claim)
         else:
             await self.at_once(self._claim(actor, dweller) for dweller in dwellers)
 
@@ -97,10 +97,10 @@ class Dwelling(Platform):
         foretold.sometimes(bool(dweller.owner), "a dweller changes hands")
         dweller.owner = actor.agent.id
 
-    @foretold.rule(dweller=things.mine(things.dwellers), rush=things.RUSH)
-    async def release(self, actor: Any, dweller: Thing, rush: bool) -> None:
+    @foretold.rule(dweller=things.mine(things.dwellers), with_rival=things.RIVAL)
+    async def release(self, actor: Any, dweller: Thing, with_rival: bool) -> None:
         """Perhaps somebody has waited for it."""
-        await self.rush(rush, actor, dweller, things.anything, self._release, self._claim)
+        await self.rush(with_rival, actor, dweller, things.anything, self._release, self._claim)
 
     async def _release(self, actor: Any, dweller: Thing) -> None:
         await self.post(actor, f"dwellers/{dweller}/release")
@@ -197,11 +197,11 @@ class Deeds(Platform):
     @foretold.rule(
         target=things.events,
         action=things.fit(things.actions, is_to_escalate),
-        rush=things.RUSH,
+        with_rival=things.RIVAL,
     )
-    async def escalate(self, actor: Any, action: Thing, rush: bool) -> Any:
+    async def escalate(self, actor: Any, action: Thing, with_rival: bool) -> Any:
         """It becomes an event, and everybody remembers it."""
-        events = await self.rush(rush, actor, action, is_to_escalate, self._escalate)
+        events = await self.rush(with_rival, actor, action, is_to_escalate, self._escalate)
         return foretold.multiple(*events)
 
     async def _escalate(self, actor: Any, action: Thing) -> Thing:

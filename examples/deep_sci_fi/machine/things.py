@@ -94,7 +94,7 @@ def fit(values: Any, suits: Suits) -> Any:
     return st.tuples(st.runner(), st.integers(1, MOODS)).flatmap(drawn)
 
 
-RUSH = st.sampled_from([False, False, True])
+RIVAL = st.sampled_from([False, False, True])
 """Whether somebody else does the same at the same moment, see `Platform.rush`."""
 
 

@@ -105,12 +105,12 @@ class Proposing(Platform):
             things.others(things.proposals, "draft"),
         ),
         verdict=VERDICTS,
-        rush=things.RUSH,
+        with_rival=things.RIVAL,
     )
-    async def validate(self, actor: Any, proposal: Thing, verdict: str, rush: bool) -> Any:
+    async def validate(self, actor: Any, proposal: Thing, verdict: str, with_rival: bool) -> Any:
         """Vote on it, some too soon; the deciding vote makes a world."""
         vote = functools.partial(self._validate, verdict)
-        made = await self.rush(rush, actor, proposal, is_to_vote_on, vote)
+        made = await self.rush(with_rival, actor, proposal, is_to_vote_on, vote)
         return foretold.multiple(*(world for world in made if world))
 
     async def _validate(self, verdict: str, actor: Any, proposal: Thing) -> Thing | None:
@@ -177,10 +177,10 @@ class Reviewing(Platform):
         body = {"text": WORDS, "dispute": dispute}
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/respond", body))
 
-    @foretold.rule(item=things.fit(things.items, is_to_resolve), rush=things.RUSH)
-    async def resolve_wish(self, actor: Any, item: Thing, rush: bool) -> None:
+    @foretold.rule(item=things.fit(things.items, is_to_resolve), with_rival=things.RIVAL)
+    async def resolve_wish(self, actor: Any, item: Thing, with_rival: bool) -> None:
         """Its raiser is content; perhaps another reviewer is, too."""
-        await self.rush(rush, actor, item, is_to_resolve, self._resolve)
+        await self.rush(with_rival, actor, item, is_to_resolve, self._resolve)
 
     async def _resolve(self, actor: Any, item: Thing) -> None:
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/resolve"))
@@ -277,17 +277,17 @@ class Suggesting(Platform):
     async def reject_suggestion(self, actor: Any, suggestion: Thing) -> None:
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/reject"))["status"]
 
-    @foretold.rule(suggestion=things.mine(things.suggestions, "pending"), rush=things.RUSH)
-    async def withdraw(self, actor: Any, suggestion: Thing, rush: bool) -> None:
+    @foretold.rule(suggestion=things.mine(things.suggestions, "pending"), with_rival=things.RIVAL)
+    async def withdraw(self, actor: Any, suggestion: Thing, with_rival: bool) -> None:
         """Perhaps when somebody is about to accept it."""
-        await self.rush(rush, actor, suggestion, may_accept, self._withdraw, self._accept)
+        await self.rush(with_rival, actor, suggestion, may_accept, self._withdraw, self._accept)
 
     async def _withdraw(self, actor: Any, suggestion: Thing) -> None:
         suggestion.status = (await self.post(actor, f"suggestions/{suggestion}/withdraw"))["status"]
 
-    @foretold.rule(suggestion=things.fit(things.suggestions, is_to_back), rush=things.RUSH)
-    async def upvote_suggestion(self, actor: Any, suggestion: Thing, rush: bool) -> None:
-        await self.rush(rush, actor, suggestion, is_to_back, self._back)
+    @foretold.rule(suggestion=things.fit(things.suggestions, is_to_back), with_rival=things.RIVAL)
+    async def upvote_suggestion(self, actor: Any, suggestion: Thing, with_rival: bool) -> None:
+        await self.rush(with_rival, actor, suggestion, is_to_back, self._back)
 
     async def _back(self, actor: Any, suggestion: Thing) -> None:
         await self.post(actor, f"suggestions/{suggestion}/upvote")
