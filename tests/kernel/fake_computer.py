@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -63,5 +64,9 @@ class FakeComputer:
 def a_run(computer: FakeComputer | None = None) -> Iterator[FakeComputer]:
     """Live on a fake computer for a while."""
     computer = computer or FakeComputer()
-    with patches.installed(), patches.active(computer):
-        yield computer
+    gc.freeze()  # as a session does: else the end would search all that other tests have left
+    try:
+        with patches.installed(), patches.active(computer):
+            yield computer
+    finally:
+        gc.unfreeze()

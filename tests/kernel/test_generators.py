@@ -300,3 +300,25 @@ def test_fresh_processes_agree() -> None:
     drawn, states = zip(*(text.split("] (") for text in seen), strict=True)
     assert drawn[0] == drawn[1]
     assert states[0] != states[1], "planted: the machine's own seeds do differ"
+
+
+def test_the_owner_of_a_generator_of_hypothesis_is_looked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is left alone; and to look for owners is to look at the whole heap."""
+    engine, asked = random.Random(), 0
+
+    def names_of(unknown: list[random.Random]) -> list[str]:
+        nonlocal asked
+        asked += sum(each is engine for each in unknown)
+        named = zip(unknown, owners.names_of(unknown), strict=True)
+        return ["hypothesis.core.engine" if each is engine else name for each, name in named]
+
+    monkeypatch.setattr(generators, "names_of", names_of)
+    state = engine.getstate()
+    for _ in range(2):
+        draws_in(seeded)
+        gc.collect()  # so that the next session looks at everything again
+    assert asked == 1
+    assert engine.getstate() == state
+    assert draws_in(engine, seed=1) != draws_in(engine, seed=1), "it is not the tape's"

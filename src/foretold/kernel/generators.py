@@ -95,6 +95,8 @@ def _name_by_state(state: bytes, name: str | None) -> str | None:
 
 
 _known: Final[dict[int, _Known]] = {}
+_engines: Final[weakref.WeakValueDictionary[int, random.Random]] = weakref.WeakValueDictionary()
+"""Hypothesis' own, by their ids. What a run draws with its help comes from the tape."""
 
 
 def _alive() -> Iterator[tuple[_Known, random.Random]]:
@@ -141,7 +143,7 @@ def learn(found: Iterable[random.Random]) -> None:
 def _learn(found: Iterable[random.Random]) -> None:
     unseeded = []
     for generator in found:
-        if generator is _global or _is_known(generator):
+        if generator is _global or _is_known(generator) or id(generator) in _engines:
             continue
         known = _known[id(generator)] = _Known(generator, None)
         if not is_given_seed(known.seen):
@@ -149,7 +151,8 @@ def _learn(found: Iterable[random.Random]) -> None:
     if unseeded:
         for generator, name in zip(unseeded, names_of(unseeded), strict=True):
             if name.startswith(_OF_HYPOTHESIS):
-                del _known[id(generator)]  # the engine's own: what a run draws comes from the tape
+                del _known[id(generator)]
+                _engines[id(generator)] = generator
             else:
                 _known[id(generator)].name = name
 

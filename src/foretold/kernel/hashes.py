@@ -218,10 +218,13 @@ def _left() -> int:
 
 
 def _collect_numbered() -> None:
-    """Free what is garbage. What a finalizer brings back for a moment needs another round."""
+    """Free what is garbage. What a finalizer brings back for a moment needs another round, and does
+    not count in the first."""
+    in_vain = 0
     for _ in range(_ROUNDS_MAX):
-        if not _left() or not gc.collect():
+        if not _left() or in_vain == 2:
             return
+        in_vain = 0 if gc.collect() else in_vain + 1
 
 
 def remove() -> None:

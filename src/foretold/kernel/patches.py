@@ -139,7 +139,7 @@ class Patches:
         """
         if not self._depth:
             raise ForetoldError("scan_bound_methods() needs install() first.")
-        heap = gc.get_objects()
+        heap = _of_interest(gc.get_objects())
         builtins = clock_patches.builtins_on_the_heap(heap)
         locks.remember_bound_methods(builtins)
         found = clock_patches.find_bound_methods(builtins)
@@ -156,12 +156,13 @@ class Patches:
         """
         if self._heap_marks() == self._marks:
             known = {id(swap.function) for swap in self._bound}
-            heap = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
+            young = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
+            heap = _of_interest(young)
             builtins = clock_patches.builtins_on_the_heap(heap)
             self._bound += clock_patches.find_bound_methods(builtins)
             self._of_locks += locks.bound_methods_of_locks(builtins)
         else:
-            heap = gc.get_objects()
+            heap = _of_interest(gc.get_objects())
             builtins = clock_patches.builtins_on_the_heap(heap)
             self._bound = clock_patches.find_bound_methods(builtins)
             self._of_locks = locks.bound_methods_of_locks(builtins)
@@ -243,6 +244,14 @@ class Patches:
         finally:
             if computer is not None and self._computer is not None:
                 running[get_ident()] = computer
+
+
+def _of_interest(heap: list[Any]) -> list[Any]:
+    """What is looked for, found in one go: there may be a million of others."""
+    wanted = {BuiltinFunctionType, *generators.kinds(), *numpy_generators.kinds()}
+    found = [thing for thing in heap if type(thing) in wanted]
+    heap.clear()  # see below
+    return found
 
 
 def _learn_generators(heap: list[Any]) -> None:
