@@ -136,6 +136,16 @@ def test_without_a_pair_it_is_said_where_to_look() -> None:
     assert "each one" in Told([*first, asked_by("1", "POST /sell"), *one]).lines(0)[-1]
 
 
+def test_what_was_locked_and_not_changed_is_a_hint() -> None:
+    """An ORM does not see a list that is changed in place; whose row is changed is not asked."""
+    vain = "It has locked item, and has changed nothing there before its commit."
+    locked, other = f"{READ} FOR NO KEY UPDATE", "UPDATE users SET seen = $1"
+    for also, said in ((other, True), (WRITE, False)):
+        told = events(("1", "BEGIN"), ("1", locked), ("1", also), ("1", "COMMIT"))
+        lines = Told([asked_by("1", "POST /memories"), *told]).lines(0)
+        assert (vain in " ".join(line.strip() for line in lines)) is said
+
+
 def test_without_a_pair_who_asked_last_is_named() -> None:
     """A key that is not one's own is found: no race, and the last question is the wrong one."""
     told = told_in_order(

@@ -33,6 +33,7 @@ from foretold.world.world import DEFAULT_HOST
 STATEMENTS_MAX = 24
 LAST_MAX = 14
 _COUNTS = re.compile(r"\bcount\s*\(", re.IGNORECASE)
+_LOCKS = re.compile(r"\bFOR\s+(NO\s+KEY\s+)?UPDATE\b", re.IGNORECASE)
 
 
 class Told:
@@ -110,11 +111,24 @@ class Told:
             yield from self._hasty.sentences(start_ns, self._clients)
         elif len(behind) == 1:
             yield "All of this is one request: look at what it does by itself, up to its end."
+            yield from self._locked_in_vain()
         elif len(behind) > 1:
             yield (
                 "No two of these got into each other's way: look at what each one did by itself"
                 f"{self._last_asked()}."
             )
+
+    def _locked_in_vain(self) -> Iterator[str]:
+        """What is locked is mostly meant to be changed; an ORM may not have seen the change."""
+        its = [each for each in self._statements if each.asked_by == self._shown[-1].asked_by]
+        written = {table for each in its for table in each.written}
+        for each in its:
+            if _LOCKS.search(each.sql) and each.tables and written.isdisjoint(each.tables):
+                yield (
+                    f"It has locked {min(each.tables)}{each.where}, and has changed nothing there "
+                    "before its commit. Was something meant to be written?"
+                )
+                return
 
     def _last_asked(self) -> str:
         """Who has asked last, and where: what it was told may be what is wrong."""
