@@ -3,7 +3,9 @@ document is told in words, with the operation and what to write instead."""
 
 from __future__ import annotations
 
+import asyncio
 import email
+import itertools
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -305,3 +307,31 @@ def test_schemas_that_are_deep_but_not_endless() -> None:
         values = [draw(strategy, Tape.seeded(n).stream("x")) for n in range(20)]
         assert [wrong for each in values if (wrong := mismatch(known, schema, each))] == []
         assert any("next" in str(each) or "kid" in str(each) for each in values)
+
+
+def slow_at_times() -> FastAPI:
+    """Each third change takes longer than clients wait, and is made all the same."""
+    app, notes = FastAPI(), dict[str, str]()
+    asked = itertools.count()
+
+    @app.put("/notes/{name}")
+    async def write(name: str, text: str) -> None:
+        if next(asked) % 3 == 1:
+            await asyncio.sleep(12)
+        notes[name] = text
+
+    @app.get("/notes")
+    async def read() -> dict[str, str]:
+        await asyncio.sleep(3)
+        return notes
+
+    return app
+
+
+def test_what_outlives_its_client_is_no_work_of_a_test() -> None:
+    """Neither the timeout of a repeated request is a failure, nor what the first one does later."""
+    machine = foretold.openapi(slow_at_times, name="Slow", actors=2)
+    outcome = foretold.explore(machine, runs=30, seed=1, confirm=False, shrink=False)
+    assert outcome.failure is None, outcome.failure.exception
+    assert outcome.tally.rules["write"].failed > 10
+    assert outcome.tally.invariants["duplicates_are_refused_or_change_nothing"].ranged > 10

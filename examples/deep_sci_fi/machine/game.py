@@ -137,18 +137,18 @@ class Game(Platform):
         """The chain of a world is in the order of years; regions have different names."""
 
     @foretold.invariant(
-        sql="""select origin_action_id::text, count(*) as events from world_events
+        sql="""select origin_action_id as id, count(*) || ' events' as wrong from world_events
                where origin_action_id is not null group by origin_action_id having count(*) > 1
                union all
-               select id::text, 0 from world_events where proposed_by = decided_by
-                  or (status = 'pending') <> (decided_by is null)
+               select id, 'decided by nobody, or by who proposed it' from world_events
+               where proposed_by = decided_by or (status = 'pending') <> (decided_by is null)
                union all
-               select e.id::text, 0 from world_events e
+               select e.id, 'of an action that is not confirmed' from world_events e
                join dweller_actions a on a.id = origin_action_id
                where a.importance_confirmed_by is null or a.importance_confirmed_by = a.actor_id
                   or not a.escalation_eligible
                union all
-               select id::text, 0 from dweller_actions
+               select id, 'eligible by its importance' from dweller_actions
                where escalation_eligible <> (importance >= 0.8)""",
         over="select count(*) from world_events",
     )
@@ -174,7 +174,7 @@ class Game(Platform):
                where d.inhabited_by is distinct from t.agent_id
                   or d.is_available <> (d.inhabited_by is null)
                union all
-               select dweller_id, count(*)::text, null, null, null from tenancies
+               select dweller_id, count(*) || ' inhabitants', null, null, null from tenancies
                where ended_at is null group by dweller_id having count(*) > 1""",
         over="select count(*) from tenancies",
     )
@@ -193,7 +193,7 @@ class Game(Platform):
     # --- counters --------------------------------------------------------------------------------
 
     @foretold.invariant(
-        sql="""select w.id, 'dwellers', w.dweller_count as counted from worlds w
+        sql="""select w.id, 'dwellers' as what, w.dweller_count as counted from worlds w
                where dweller_count <> (select count(*) from dwellers where world_id = w.id)
                union all
                select w.id, 'comments', w.comment_count from worlds w

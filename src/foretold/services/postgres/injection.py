@@ -62,6 +62,7 @@ STATEMENT, COMMIT, CONNECT, NOTIFY, SERVER = "statement", "commit", "connect", "
 S: Final = 1_000_000_000
 SLOW_S: Final = 5.0
 DOWN_S: Final = 2.0
+TOLD_CHARS_MAX: Final = 100
 
 ERRORS: Final = {
     "cancelled": ("57014", "canceling statement due to statement timeout"),
@@ -163,7 +164,7 @@ class Injection:
     def _note(self, failure: Failure, session: Session | None, sql: str = "") -> None:
         self.struck.append(failure.kind)
         whom = f" {session.name} of {session.host}" if session is not None else ""
-        what = f": {sql}" if sql else ""
+        what = f": {_on_a_line(sql)}" if sql else ""
         self.gateway.world.note_fault(f"{self.gateway.host.name} {failure.kind}{whom}{what}")
         if failure.told is not None:
             failure.told()
@@ -368,3 +369,9 @@ class Injection:
             return
         session.skipping = False
         self.gateway.reply(session, [ready(session.state)])
+
+
+def _on_a_line(sql: str) -> str:
+    """What an ORM sends has many lines, and most of it says nothing about a fault."""
+    text = " ".join(sql.split())
+    return text if len(text) <= TOLD_CHARS_MAX else f"{text[: TOLD_CHARS_MAX - 1].rstrip()}…"
