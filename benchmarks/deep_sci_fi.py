@@ -32,7 +32,7 @@ from benchmarks import deep_sci_fi_usual as usual
 from examples.deep_sci_fi.app import bugs
 from examples.deep_sci_fi.machine import DeepSciFi
 from foretold.kernel import real
-from foretold.search import workout
+from foretold.search.failures import workout
 
 SHRINK_S = 8.0
 SPEED_RUNS, ACTORS, STEPS = 200, 4, 30
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--stories", type=Path, help="a folder for what foretold says of each")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    workout.SHRINK_S_MAX = usual.SHRINK_S = SHRINK_S
+    workout.SHRINK_CPU_S = usual.SHRINK_S = SHRINK_S
     figures: dict[str, Any] = {}
     if not options.no_speed:
         figures["speed"] = speed()

@@ -14,6 +14,7 @@ import asyncio
 import functools
 import gc
 import json
+import os
 import ssl
 import threading
 import time
@@ -25,6 +26,7 @@ from typing import Any
 import aiohttp.web
 import fastapi
 import httpx
+import numpy as np
 import sqlalchemy.ext.asyncio
 import uvicorn
 from campaign import measure_campaign
@@ -32,6 +34,7 @@ from figures import row
 
 import foretold
 from foretold.kernel import real
+from foretold.kernel.native import extensions
 from foretold.kernel.patches import patches
 
 HEAVY = (aiohttp.web, fastapi, sqlalchemy.ext.asyncio)
@@ -267,6 +270,37 @@ def measure_network(rounds: int) -> dict[str, Any]:
     return figures
 
 
+CALLS = 20_000
+
+
+def pipe_reads() -> None:
+    """Bytes through a pipe: one write and one read each."""
+    reader, writer = os.pipe()
+    try:
+        for _ in range(CALLS):
+            os.write(writer, b"x")
+            os.read(reader, 1)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def path_looks() -> None:
+    """Looks at a path that is there."""
+    for _ in range(CALLS):
+        os.path.exists("/tmp")
+
+
+def measure_calls(rounds: int) -> dict[str, Any]:
+    """System calls per second, against the real machine's."""
+    figures: dict[str, Any] = {}
+    for name, work in (("pipe_write_and_read", pipe_reads), ("path_exists", path_looks)):
+        works = {"stock": work, "ours": lambda work=work: foretold.run(work)}
+        rates = side_by_side(works, CALLS, rounds)
+        figures[name] = row(rates["ours"], rates["stock"], 0.2)
+    return figures
+
+
 HAND_OVERS, THREAD_STEPS, LINES, LOCKS = 20_000, 20_000, 100_000, 100_000
 
 
@@ -413,6 +447,43 @@ def measure_clock() -> dict[str, Any]:
     return {"clock_read_ns": {**figure, "bar": None, "met": True}}
 
 
+NATIVE_READS, NATIVE_TURNS = 20_000, 200
+
+
+def native_reads() -> float:
+    """Nanoseconds for a read of the clock by C code of numpy."""
+    start = real.perf_counter()
+    for _ in range(NATIVE_READS):
+        np.datetime64("now")
+    return (real.perf_counter() - start) / NATIVE_READS * 1e9
+
+
+def measure_native(rounds: int) -> dict[str, Any]:
+    """What it costs that C libraries live in the world: to lead their tables to us and back, once
+    in a session; to look for libraries that an import has loaded; a clock that C code reads."""
+    (tables, _) = extensions.CHANGES
+
+    def turns() -> None:
+        for _ in range(NATIVE_TURNS):
+            tables.apply()
+            tables.undo()
+
+    def looks() -> None:
+        for _ in range(NATIVE_TURNS):
+            extensions.look()
+
+    inside = min(foretold.run(native_reads).value for _ in range(rounds))
+    outside = min(native_reads() for _ in range(rounds))
+    per_turn = 1e9 / NATIVE_TURNS
+    return {
+        "native_tables_ns": size_row(
+            min(seconds(turns) for _ in range(rounds)) * per_turn, 100_000
+        ),
+        "native_look_ns": size_row(min(seconds(looks) for _ in range(rounds)) * per_turn, 10_000),
+        "native_clock_read_ns": {**size_row(inside, 5_000), "stock": round(outside)},
+    }
+
+
 def main() -> None:
     """Measure all, show a table, write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -424,8 +495,10 @@ def main() -> None:
     figures |= measure_callbacks(options.rounds)
     figures |= measure_runs(options.rounds)
     figures |= measure_network(options.rounds)
+    figures |= measure_calls(options.rounds)
     figures |= measure_threads(options.rounds)
     figures |= measure_clock()
+    figures |= measure_native(options.rounds)
     figures |= measure_campaign(max(1, options.rounds // 2))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(figures, indent=2) + "\n")

@@ -11,12 +11,19 @@ Only when a simulated test is about to run does it call `foretold.pytest_support
 
 For programs that start pytest, `foretold` itself among them: with FORETOLD_RECORD=FILE in the
 environment, what there is to say about each simulated test is written to FILE as JSON.
+
+A set of strings iterates in the order of their hashes, which Python draws anew for each process. So
+that a seed repeats, pytest begins again with PYTHONHASHSEED=0 before it has done anything: see
+`_pin_hashes`. Where that cannot be, the summary says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
+import threading
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +34,16 @@ import pytest
 _RECORD: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 _DECLARED_EARLY: pytest.StashKey[frozenset[str]] = pytest.StashKey()
 _FRESH_SEED_BYTES = 4  # short enough to be typed
+_REEXECUTED = "FORETOLD_REEXECUTED"
+_HASH_SEED, _HASH_SEED_WAS = "PYTHONHASHSEED", "FORETOLD_HASHSEED_WAS"  # as in foretold.platforms
+_PYTEST_ITSELF = ("_foretold_pytest", "_pytest", "pytest", "pluggy", "coverage", "__main__")
+_STANDARD = ("importlib", "runpy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options. They stay text here and are checked later, for a better message."""
+    _pin_hashes()
+    _keep_terminal()
     group = parser.getgroup("foretold", "deterministic simulation testing")
     group.addoption("--foretold-runs", metavar="N", help="runs of each simulated test")
     group.addoption(
@@ -55,6 +68,102 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("foretold_seed", "pin the seeds of all simulated tests")
 
 
+_terminal = -1
+"""A copy of the descriptor of the error stream, as it was before pytest captured it."""
+
+
+def _keep_terminal() -> None:
+    """Called as the plugin is loaded. A pytest inside of pytest uses the copy of the outer one."""
+    global _terminal
+    if _terminal < 0:
+        with contextlib.suppress(OSError):  # it is closed
+            _terminal = os.dup(2)
+
+
+def _lend_terminal() -> None:
+    """If a run does not come back and the process is ended, nobody reads what pytest captured. So
+    foretold's last words go past it. A test that runs no simulation has not imported foretold."""
+    watching: Any = sys.modules.get("foretold.kernel.watchdog")
+    if watching is not None and watching.watchdog.said_to == 2 and _terminal >= 0:
+        watching.watchdog.said_to = _terminal
+
+
+def _pin_hashes() -> None:
+    """Execute this pytest once more, with PYTHONHASHSEED=0, if strings have other hashes here.
+
+    Called as the plugin is loaded: nothing is captured, collected or printed yet. The process stays
+    the same (its id, its standard streams, its folder). The mark names this process: the second
+    execution finds it, takes it away for the sake of its children, and goes on whatever its hashes
+    are. So there is never a third.
+    """
+    again = os.environ.pop(_REEXECUTED, "") == str(os.getpid())
+    _restore_hash_seed()
+    if again or not sys.flags.hash_randomization or not _may_begin_again():
+        return
+    changes = {**_hash_seed_pinned(), _REEXECUTED: str(os.getpid())}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **changes})
+
+
+def _hash_seed_pinned() -> dict[str, str]:
+    """What is set for a process whose strings are to have the hashes of hash seed 0."""
+    return {_HASH_SEED: "0", _HASH_SEED_WAS: os.environ.get(_HASH_SEED, "")}
+
+
+def _restore_hash_seed() -> None:
+    """Tests, and the processes that they start, see the variable as it was before anybody pinned it
+    for this process."""
+    was = os.environ.pop(_HASH_SEED_WAS, None)
+    if was:
+        os.environ[_HASH_SEED] = was
+    elif was is not None:
+        os.environ.pop(_HASH_SEED, None)
+
+
+def _may_begin_again() -> bool:
+    """Whether pytest is all that this process is about, and Python would heed the variable."""
+    return (
+        bool(sys.executable)
+        and not sys.flags.ignore_environment
+        and threading.active_count() == 1
+        and _is_started_for_pytest()
+        and not _is_debugged()
+    )
+
+
+def _is_started_for_pytest() -> bool:
+    """By `pytest`, `python -m pytest`, `coverage run -m pytest`; not by a program that calls it.
+
+    A test that calls pytest (pytester) is such a program: it is among the callers.
+    """
+    main = sys.modules.get("__main__")
+    spec_name = getattr(getattr(main, "__spec__", None), "name", "")
+    path = Path(getattr(main, "__file__", None) or "")
+    by_name = path.stem in ("pytest", "py.test") or path.parts[-2:] == ("pytest", "__main__.py")
+    if spec_name != "pytest.__main__" and not by_name:
+        return False
+    frame: Any = sys._getframe()
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in (*_PYTEST_ITSELF, *_STANDARD):
+            return False
+        frame = frame.f_back
+    return True
+
+
+def _is_debugged() -> bool:
+    """A debugger would lose its process. Coverage traces as well, and begins again with it."""
+    tracer = sys.gettrace()
+    if tracer is not None and not type(tracer).__module__.startswith("coverage"):
+        return True
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None:
+        return True
+    return "pydevd" in sys.modules or "debugpy" in sys.modules
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Remember which options are known before any conftest.py adds its own."""
@@ -66,7 +175,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read the options and begin a session."""
     # A process that replays for another one gets the values of options from conftest.py files.
     vars(config.option).update(json.loads(os.environ.get("FORETOLD_OPTIONS", "{}")))
-    config.pluginmanager.register(Session(config, _read_options(config)), "foretold_session")
+    config.pluginmanager.register(PytestRun(config, _read_options(config)), "foretold_session")
 
 
 @dataclass
@@ -154,6 +263,20 @@ def _readable_tape(path: Path) -> Path:
     return path
 
 
+_SCENARIOS = (".scenario.yaml", ".scenario.yml", ".scenario.toml", ".scenario.json")
+"""As in foretold.scenario.source."""
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A scenario file is a test, or several: one for each of its wirings, loads and seeds."""
+    if not file_path.name.endswith(_SCENARIOS):
+        return None
+    from foretold.pytest_support.scenarios import ScenarioFile
+
+    found: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
+    return found
+
+
 @pytest.fixture
 def foretold_postgres_schema() -> Any:
     """The schema of `foretold_postgres`: override this fixture in your conftest.py."""
@@ -168,7 +291,17 @@ def foretold_postgres(foretold_postgres_schema: Any) -> Any:
     return PostgresOfTheRun(foretold_postgres_schema)
 
 
-class Session:
+_HASHES_BY_CHANCE = (
+    "foretold: this process draws the hashes of strings by chance, so a seed may not repeat where "
+    "a set of strings is iterated. Start it with PYTHONHASHSEED=0."
+)
+
+
+def _is_simulated(item: Any) -> bool:
+    return hasattr(getattr(item, "obj", None), "foretold_simulation")
+
+
+class PytestRun:
     """One run of pytest."""
 
     def __init__(self, config: pytest.Config, options: Options) -> None:
@@ -180,6 +313,13 @@ class Session:
         seed, by = self.options.seed, self.options.pinned_by
         how = f"from {by}" if by else f"pin it with --foretold-seed={seed}"
         return f"foretold: seed {seed} ({how})"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self) -> None:
+        """Workers of pytest-xdist begin with our hashes, and put the variable back by themselves.
+        This process runs no test, and may start further workers at any time."""
+        if not sys.flags.hash_randomization:
+            os.environ.update(_hash_seed_pinned())
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -201,10 +341,28 @@ class Session:
         self.config.hook.pytest_deselected(items=[item for item in items if item is not chosen])
         items[:] = [chosen]
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(
+        self, fixturedef: Any, request: Any
+    ) -> Generator[None, object, object]:
+        """In a simulated test, function-scoped fixtures are left to each run.
+
+        The outermost wrapper: plugins that run async fixtures on a loop of theirs see none.
+        """
+        if request.scope != "function" or not _is_simulated(request.node):
+            return (yield)
+        from foretold.pytest_support.fresh import fixtures_of
+
+        with fixtures_of(request.node).being_set_up(fixturedef, request):
+            return (yield)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Tell a simulated test which item it is."""
-        if not hasattr(getattr(item, "obj", None), "foretold_simulation"):
+        _lend_terminal()
+        if hasattr(item, "foretold_begin"):  # a scenario
+            item.foretold_begin(self.options, item.stash.setdefault(_RECORD, {}))
+        if not _is_simulated(item):
             return (yield)
         from foretold.pytest_support.item import running
 
@@ -223,8 +381,11 @@ class Session:
             note = record.pop("note", "")
             crash = getattr(report.longrepr, "reprcrash", None)
             if note and crash is not None:
+                from foretold.report.terminal import harmless
+
                 # The short summary is for the user's assertion; the story has been told above it.
-                crash.message = crash.message.replace(f"\n{note}", "")
+                # On a CI machine pytest prints all its lines, with nothing in front of them.
+                crash.message = harmless(crash.message.replace(f"\n{note}", ""))
             if hasattr(report, "wasxfail") and report.skipped:
                 record["expected"] = crash.message.partition("\n")[0] if crash else "it failed"
             vars(report)["foretold"] = record
@@ -249,13 +410,15 @@ class Session:
         verbosity = self.config.get_verbosity()
         for line, warns in summary_lines(self.records, self.options.seed, verbosity):
             terminalreporter.write_line(line, yellow=warns)
+        if sys.flags.hash_randomization:
+            terminalreporter.write_line(_HASHES_BY_CHANCE, yellow=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         never: dict[str, str] = {}
         if self.records and self._judges() and session.exitstatus == pytest.ExitCode.OK:
             from foretold.pytest_support.summary import never_reached
-            from foretold.search.vacuity import RUNS_MIN
+            from foretold.search.checking.vacuity import RUNS_MIN
 
             never = never_reached(self.records, RUNS_MIN)
             if never:  # the summary says which

@@ -6,12 +6,20 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from foretold.tape import Tape
 from foretold.world.run import Run, bind_main, execute
 from foretold.world.settings import Settings
 
 SOAK_FACTOR = int(os.environ.get("FORETOLD_SOAK_FACTOR", "1"))
 """By how much `make soak` multiplies the counts of tests that are marked so."""
+
+
+def soak(*values: Any) -> Any:
+    """Arguments of a test that only `make soak` tries: a smoke of it is left in the suite."""
+    return pytest.param(*values, marks=pytest.mark.soak)
+
 
 STRATEGIES = ("fifo", "random", "pct", "delays", "pos", "surw")
 PLANS = (("asyncio", "fifo"), *(("any", strategy) for strategy in STRATEGIES))

@@ -7,12 +7,25 @@ nearest one that exists.
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from foretold.errors import UsageError
 
 SEED_BITS_MAX = 128
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """`inspect.signature`. Since Python 3.14 that evaluates annotations, so that a name which is
+    imported for type checkers alone raises a NameError. Here such a name is left as it is."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
@@ -54,11 +67,11 @@ def check_number(
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise UsageError(f"{name} is a number, such as 1 or 0.5; got {value!r}")
     bounds = {
+        "finite": not finite or not math.isinf(value),
         f"above {above}": above is None or value > above,
         f"at least {at_least}": at_least is None or value >= at_least,
         f"below {below}": below is None or value < below,
         f"at most {at_most}": at_most is None or value <= at_most,
-        "finite": not finite or not math.isinf(value),
     }
     wrong = [bound for bound, holds in bounds.items() if not holds]
     if wrong:
@@ -81,3 +94,9 @@ def printable(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def plain(text: str) -> str:
+    """The text alone. A member of an enumeration is a text too, but need not be known in the
+    process that gets it."""
+    return text if type(text) is str else str.__str__(text)

@@ -43,7 +43,7 @@ def test_all_kinds_of_failure_are_told_once(tmp_path: Path) -> None:
         "explore",
         "bank:main",
         "--seed",
-        "1",
+        "6",
         "--runs",
         "200",
         "--keep-going",
@@ -52,21 +52,21 @@ def test_all_kinds_of_failure_are_told_once(tmp_path: Path) -> None:
     done = foretold(tmp_path, *search, "--workers", "2", "--junit", "out.xml", "--github")
     assert done.code == 1, str(done)
     listed = done.out.partition("2 kinds of failure in 200 runs of bank:main:\n")[2].splitlines()
-    assert listed[0].startswith("  AssertionError: eight at bank.py:17 (")
-    assert listed[1].startswith("  AssertionError: seven at bank.py:15 (")
+    assert listed[0].startswith("  AssertionError: seven at bank.py:15 (")
+    assert listed[1].startswith("  AssertionError: eight at bank.py:17 (")
     assert "different hand-overs, states, faults and points" in listed[2]
-    assert "the next 1,000 runs may reach about" in listed[3]
+    assert "the next 200 runs may reach about" in listed[3]
     tapes = {path.relative_to(tmp_path) for path in tmp_path.glob(".foretold/failures/*/*.tape")}
     assert {line.rpartition(": foretold replay ")[2] for line in listed[:2]} == set(map(str, tapes))
     annotations = [line for line in done.out.splitlines() if line.startswith("::")]
     assert annotations[0].startswith(
-        "::error file=bank.py,line=17,title=foretold%3A AssertionError::AssertionError: eight"
+        "::error file=bank.py,line=15,title=foretold%3A AssertionError::AssertionError: seven"
     )
     suite = ElementTree.parse(tmp_path / "out.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
     assert [case.get("name") for case in suite.iter("testcase")] == [
-        "bank:main [AssertionError bank.py:17]",
         "bank:main [AssertionError bank.py:15]",
+        "bank:main [AssertionError bank.py:17]",
     ]
     assert "Replay it: foretold replay" in "".join(suite.itertext())
 
@@ -120,6 +120,7 @@ def test_ctrl_c_ends_a_campaign_with_a_report(tmp_path: Path) -> None:
         + """
 
 import ctypes, os
+from foretold.kernel import fence
 parent = os.getpid()
 libc = ctypes.CDLL(None)
 
@@ -128,7 +129,8 @@ async def interrupted():
     number = foretold.between(0, 399, "number")
     await main()
     if number == 1:
-        libc.kill(parent, 2)
+        with fence.passage():
+            libc.kill(parent, 2)
 """,
     )
     search = ("explore", "bank:interrupted", "--seed", "1", "--keep-going", "--json", "--no-shrink")
@@ -146,10 +148,13 @@ async def interrupted():
         (("explore", "bank:main", "--executor", "threads"), "executor is 'processes', or"),
         (("explore", "bank:main", "--workers", "0"), "is not in the range"),
         (("explore", "bank:main", "--feedback", "branch"), "feedback is True, False,"),
-        (("explore", "bank:main", "--feedback", "branches", "--no-feedback"), "the opposite"),
+        (
+            ("explore", "bank:main", "--feedback", "branches", "--no-feedback"),
+            "contradict each other",
+        ),
         (("explore", "test_x.py::test_y", "--feedback", "branches"), "simulate(feedback=…)"),
         (("replay",), "name what to replay"),
-        (("replay", "--all", "bank:main"), "takes nothing besides"),
+        (("replay", "--all", "bank:main"), "give no target and no other option"),
     ],
 )
 def test_wrong_options(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
@@ -158,3 +163,36 @@ def test_wrong_options(tmp_path: Path, arguments: tuple[str, ...], words: str) -
     done = foretold(tmp_path, *arguments)
     assert done.code == 2
     assert words in done.err
+
+
+IN_ANY_ORDER = """
+import asyncio
+import foretold
+
+async def main():
+    order = []
+
+    async def note(number):
+        await asyncio.sleep(0)
+        order.append(number)
+
+    await foretold.together(note(1), note(2))
+    assert order == [1, 2]
+"""
+
+
+def test_a_saved_tape_is_replayed_in_its_own_order(tmp_path: Path) -> None:
+    """A search in stock order begins with what failed before, in the order in which it failed. Its
+    own runs are of the order that was asked for."""
+    programs.write(tmp_path, IN_ANY_ORDER)
+    assert foretold(tmp_path, "explore", "bank:main", "--seed", "1", "--no-confirm").code == 1
+    search = ("explore", "bank:main", "--seed", "2", "--order", "asyncio")
+    again = foretold(tmp_path, *search)
+    assert again.code == 1, str(again)
+    assert again.err.startswith("STILL FAILS: .foretold/failures/main-")
+    assert "Stock asyncio does not take this order" in again.out
+    programs.write(tmp_path, IN_ANY_ORDER.replace("order == [1, 2]", "len(order) == 2"))
+    fixed = foretold(tmp_path, *search)
+    assert fixed.code == 4, str(fixed)
+    assert fixed.err.startswith("FIXED: ")
+    assert "no two tasks could\nchange places" in fixed.out

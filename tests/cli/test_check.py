@@ -15,7 +15,7 @@ import asyncio
 
 import foretold
 
-runs = []
+runs, cache = [], {}
 
 
 async def job(name):
@@ -26,6 +26,13 @@ async def job(name):
 async def by_set_order():
     names = {f"user-{number}" for number in range(8)}
     await foretold.together(*(job(name) for name in names))
+
+
+async def warms_up():
+    if not cache:
+        await asyncio.sleep(0)
+        cache["x"] = 1
+    await foretold.together(job("a"), job("b"))
 
 
 async def by_state():
@@ -54,6 +61,13 @@ def test_state_between_runs(tmp_path: Path) -> None:
     assert_as_stored("cli-check-state", str(done))
 
 
+def test_a_cache_that_fills(tmp_path: Path) -> None:
+    """Exit code 0: the first run of a process does not count. What it changed is told."""
+    programs.write(tmp_path, LEAKS)
+    done = foretold(tmp_path, "check", "bank:warms_up", "--seed", "1", "--runs", "1")
+    assert_as_stored("cli-check-first", str(done))
+
+
 def test_a_pytest_test(tmp_path: Path) -> None:
     """Tests are run by pytest, in fresh processes as well."""
     text = LEAKS + (
@@ -65,8 +79,13 @@ async def test_set_order():
 
 
 @foretold.simulate
-async def test_fine():
-    await foretold.together(job("a"), job("b"))
+async def test_warms_up():
+    await warms_up()
+
+
+@foretold.simulate
+async def test_state():
+    await by_state()
 """
     )
     programs.write(tmp_path, text, "test_bank.py")
@@ -74,7 +93,12 @@ async def test_fine():
     leaking = foretold(tmp_path, "check", "test_bank.py::test_set_order", *check)
     assert leaking.code == 3
     assert "Likely cause: set order.\n" in leaking.out
-    assert foretold(tmp_path, "check", "test_bank.py::test_fine", *check).code == 0
+    warming = foretold(tmp_path, "check", "test_bank.py::test_warms_up", *check)
+    assert warming.code == 0
+    assert "  The first run changed test_bank.cache (0 items, then 1 item).\n" in warming.out
+    growing = foretold(tmp_path, "check", "test_bank.py::test_state", *check)
+    assert growing.code == 3
+    assert "  The second run changed test_bank.runs (1 item, then 2 items).\n" in growing.out
     whole = foretold(tmp_path, "check", "test_bank.py")
     assert (whole.code, whole.out) == (2, "")
     assert "name one test to check, such as test_bank.py::test_x" in whole.err

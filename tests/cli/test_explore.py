@@ -192,12 +192,13 @@ async def test_exact(world):
 
 
 def test_the_hash_seed_is_0(tmp_path: Path) -> None:
-    """The command starts itself anew, so that sets of strings have one order in all processes."""
+    """The command starts itself anew, so that sets of strings have one order in all processes; also
+    where the environment has another seed, as tox sets one."""
     text = '"""Hash seed."""\n\nimport sys\n\n\nasync def main():\n'
     text += "    assert not sys.flags.hash_randomization\n"
     programs.write(tmp_path, text)
     assert foretold(tmp_path, "explore", "bank:main").code == 4
-    assert foretold(tmp_path, "explore", "bank:main", PYTHONHASHSEED="random").code == 1
+    assert foretold(tmp_path, "explore", "bank:main", PYTHONHASHSEED="77").code == 4
 
 
 # Tests of pytest
@@ -307,6 +308,31 @@ def test_options_that_a_test_sets_itself_are_refused(tmp_path: Path) -> None:
     done = foretold(tmp_path, "explore", "test_bank.py::test_x", "--order", "any")
     assert done.code == 2
     assert done.err == (
-        "Error: --order is for module:function. "
-        "A test says it itself: @foretold.simulate(order=…)\n"
+        "Error: --order works with module:function only. "
+        "In a test write @foretold.simulate(order=…)\n"
     )
+
+
+def test_the_program_sees_the_environment_of_the_user(tmp_path: Path) -> None:
+    """The command pins the hashes of strings for itself. What it set for that is not there in the
+    search, in the process that confirms a failure, nor in a test that it leaves to pytest."""
+    program = """
+import os, sys
+import foretold
+
+async def main():
+    assert sys.flags.hash_randomization == 0
+    seen = {name: os.environ.get(name) for name in ("PYTHONHASHSEED", "FORETOLD_HASHSEED_WAS")}
+    raise AssertionError(str(seen))
+
+test_main = foretold.simulate(runs=1, confirm=False, shrink=False)(main)
+"""
+    programs.write(tmp_path, program, "test_env.py")
+    seen: dict[str, str | None] = {}
+    given: dict[str, str] = {}
+    for given in ({}, {"PYTHONHASHSEED": "77"}):
+        done = foretold(tmp_path, "explore", "test_env:main", "--json", "--no-saved", **given)
+        failure = json.loads(done.out)["failure"]
+        seen = {"PYTHONHASHSEED": given.get("PYTHONHASHSEED"), "FORETOLD_HASHSEED_WAS": None}
+        assert (failure["message"], failure["reproduced"]) == (str(seen), True)
+        assert str(seen) in foretold(tmp_path, "explore", "test_env.py::test_main", **given).out

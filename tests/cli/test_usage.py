@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from foretold._version import VERSION
-from foretold.cli import app
+from foretold.cli.verbs import app
 from foretold.tape import Tape, TapeFile
 from foretold.tape.file import save
 from tests.cli.command import foretold
@@ -64,15 +64,15 @@ def test_the_help_names_commands_and_exit_codes() -> None:
         ("nowhere:main", "there is no module 'nowhere'"),
         ("nowhere.py:main", "there is no file 'nowhere.py'"),
         ("app:nothing", "app has no 'nothing'"),
-        ("app:number", "app:number is no function but int"),
+        ("app:number", "app:number is not a function: its type is int"),
         ("app:needy", "this one wants (a, b)"),
-        ("app", "'app' names no function"),
-        ("app:", "'app:' names no function"),
-        (":main", "':main' names no function"),
+        ("app", "'app' does not name a function"),
+        ("app:", "'app:' does not name a function"),
+        (":main", "':main' does not name a function"),
         ("broken:main", "importing broken failed: ModuleNotFoundError: No module named 'brok'"),
         ("wrong.py:main", "importing wrong.py failed: SyntaxError: "),
         ("script:main", "importing script failed: SystemExit: I am a script"),
-        ("json.py:main", "another module is called 'json' as well"),
+        ("json.py:main", "another module has the name 'json'"),
     ],
 )
 @pytest.mark.parametrize("command", ["explore", "check"])
@@ -90,13 +90,13 @@ def test_targets_that_cannot_be_run(command: str, target: str, message: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--seed", "x"], "'x' is no whole number"),
-        (["--seed", "1.5"], "'1.5' is no whole number"),
+        (["--seed", "x"], "'x' is not a whole number"),
+        (["--seed", "1.5"], "'1.5' is not a whole number"),
         (["--runs", "-3"], "-3 is not in the range x>=1"),
         (["--runs", "0"], "0 is not in the range x>=1"),
         (["--runs", "many"], "'many' is not a valid integer"),
-        (["--time", "soon"], "'soon' is no duration; write 30s, 10m or 1h"),
-        (["--time", "0s"], "'0s' is no duration"),
+        (["--time", "soon"], "'soon' is not a duration; write 30s, 10m or 1h"),
+        (["--time", "0s"], "'0s' is not a duration"),
         (["--order", "lifo"], "'lifo' is not one of"),
         (["--strategy", "luck"], "'luck' is not one of"),
         (["--isolation", "thread"], "'thread' is not "),
@@ -114,7 +114,7 @@ def test_a_wrong_seed_in_the_environment() -> None:
     """The message names the variable, since nothing on the command line is wrong."""
     said = message_of("explore", "app:main", env={"FORETOLD_SEED": "abc"})
     assert "FORETOLD_SEED" in said
-    assert "'abc' is no whole number" in said
+    assert "'abc' is not a whole number" in said
 
 
 def test_an_unknown_command() -> None:
@@ -150,9 +150,9 @@ def test_what_replay_needs() -> None:
     write_tape("nameless.tape", target="")
     assert "`foretold replay app:main --seed N`" in message_of("replay", "app:main")
     ordered = message_of("replay", "good.tape", "--order", "any")
-    assert "a tape knows its order, strategy and faults" in ordered
+    assert "a tape stores its order, strategy, faults" in ordered
     assert "foretold.replay(main, 'nameless.tape')" in message_of("replay", "nameless.tape")
-    assert "names no function" in message_of("replay", "good.tape", "--seed", "7")
+    assert "does not name a function" in message_of("replay", "good.tape", "--seed", "7")
     assert "there is no module 'app'" in message_of("replay", "good.tape")
 
 
@@ -177,7 +177,7 @@ def test_any_message_can_be_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["", "  "])
 def test_an_empty_target_is_not_all_tests(command: str, target: str) -> None:
     """To pytest it would be the whole folder: a variable that is not set must not start that."""
-    assert "it is empty. Name it as module:function" in message_of(command, target)
+    assert "the target is empty. Name it as module:function" in message_of(command, target)
 
 
 MISTAKEN = """
@@ -206,7 +206,7 @@ class Nameless(foretold.Machine):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("Shop", "ShopModel.buy does not take what the rule does"),
+        ("Shop", "ShopModel.buy must take the arguments of the rule"),
         ("Nameless", "mutant needs a name, such as mutant('no check of the balance'); got ''\n"),
     ],
 )

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.world.world import World
 
-Scenario = Callable[[foretold.World], Awaitable[Any] | None]
+Scenario = Callable[[World], Awaitable[Any] | None]
 
 ORDERS = ("asyncio", "any")
 SEEDS = 50

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 import foretold
+from foretold.world.world import World
 from tests.compat import tls
 from tests.compat.scene import check, for_each, scenario
 
@@ -46,7 +48,7 @@ async def count(request: web.Request) -> web.WebSocketResponse:
 LEFT: web.AppKey[list[int | None]] = web.AppKey("left", list)
 
 
-def start(world: foretold.World, *, secure: bool) -> tuple[str, web.Application]:
+def start(world: World, *, secure: bool) -> tuple[str, web.Application]:
     """The application on host `api`; returns its address."""
     app = web.Application()
     app[LEFT] = []
@@ -77,7 +79,7 @@ def session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls.CLIENT))
 
 
-async def requests_of(world: foretold.World, url: str, app: web.Application) -> None:
+async def requests_of(world: World, url: str, app: web.Application) -> None:
     """Nine requests at a time, each with its own answer; the server sees the client's address."""
     async with session() as client:
 
@@ -91,7 +93,7 @@ async def requests_of(world: foretold.World, url: str, app: web.Application) -> 
     assert {answer["remote"] for answer in answers} <= own
 
 
-async def streams_of(world: foretold.World, url: str, app: web.Application) -> None:
+async def streams_of(world: World, url: str, app: web.Application) -> None:
     """A body of 240 KiB comes back while it is still being sent."""
 
     async def body() -> AsyncIterator[bytes]:
@@ -103,7 +105,7 @@ async def streams_of(world: foretold.World, url: str, app: web.Application) -> N
         assert await response.read() == PIECE * 15
 
 
-async def websocket_of(world: foretold.World, url: str, app: web.Application) -> None:
+async def websocket_of(world: World, url: str, app: web.Application) -> None:
     """A conversation with idle minutes in it: heartbeats keep it alive, the close code arrives.
 
     aiohttp answers pings only while somebody receives, so the client always does.
@@ -130,7 +132,7 @@ async def websocket_of(world: foretold.World, url: str, app: web.Application) ->
 def scenario_of(part: Any, *, secure: bool) -> Any:
     """One of the parts above as a scenario, over http or https."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         url, app = start(world, secure=secure)
         await world.host("api").listening(80)
         await part(world, url, app)
@@ -148,3 +150,32 @@ ALL = [scenario_of(part, secure=secure) for secure in (False, True) for part in 
 def test_aiohttp(main: Any) -> None:
     """What each part says holds on every tape, without TLS and with it."""
     check(main)
+
+
+def test_aiohttp_asks_the_world_for_names_though_aiodns_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """aiodns would ask the real network, on a thread of its library. Outside it still does."""
+    resolver: Any = aiohttp.resolver
+
+    class Aiodns:
+        @staticmethod
+        def DNSResolver(*args: Any, **names: Any) -> None:  # noqa: N802 - its name in aiodns
+            raise ConnectionError("the real network")
+
+    monkeypatch.setattr(resolver, "aiodns", Aiodns)
+
+    async def main(world: World) -> list[str]:
+        world.host("api")
+        asked = resolver.AsyncResolver(nameservers=["9.9.9.9"])
+        found = await asked.resolve("api", 80)
+        await asked.close()
+        return [each["host"] for each in found]
+
+    assert foretold.run(main).value == ["10.0.0.2"]
+
+    async def outside() -> None:
+        with pytest.raises(ConnectionError):
+            resolver.AsyncResolver(nameservers=["9.9.9.9"])
+
+    asyncio.run(outside())

@@ -7,7 +7,7 @@ import socket
 import anyio
 import anyio.abc
 
-import foretold
+from foretold.world.world import World
 from tests.compat.scene import check, for_each, scenario
 
 
@@ -28,7 +28,7 @@ async def converse(stream: anyio.abc.ByteStream) -> bytes:
 
 
 @scenario
-async def tcp(world: foretold.World) -> None:
+async def tcp(world: World) -> None:
     """Five clients at a time, over whichever address family happy eyeballs prefers."""
     api = world.host("api")
 
@@ -50,7 +50,7 @@ async def tcp(world: foretold.World) -> None:
 
 
 @scenario
-async def unix(world: foretold.World) -> None:
+async def unix(world: World) -> None:
     """A unix socket within one host.
 
     It is bound by hand: `anyio.create_unix_listener` does that in a thread, and there are none yet.
@@ -72,7 +72,7 @@ async def unix(world: foretold.World) -> None:
 
 
 @scenario
-async def udp(world: foretold.World) -> None:
+async def udp(world: World) -> None:
     """Datagrams keep their boundaries and their sender; a connected socket needs no address."""
     api = world.host("api")
 

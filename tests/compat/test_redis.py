@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import redis.asyncio
-from fakeredis import FakeServer
+from fakeredis import FakeServer, TcpFakeServer
 from fakeredis._clients._tcp_server import encode_reply
 from fakeredis._socket import AsyncFakeSocket
 
@@ -139,7 +139,26 @@ async def blocking_pop(world: foretold.World) -> None:
     await client.aclose()
 
 
-@for_each(pipeline, pubsub, lock, blocking_pop)
+@scenario
+async def its_own_server(world: foretold.World) -> None:
+    """fakeredis' TCP server, unmodified: threads of socketserver, whose sockets it makes
+    non-blocking by fcntl."""
+
+    def serve() -> None:
+        with TcpFakeServer(("0.0.0.0", 6379)) as server:
+            server.serve_forever(poll_interval=0.01)
+
+    cache = world.host("cache")
+    cache.start(serve)
+    await cache.listening(6379)
+    async with redis.asyncio.Redis(host="cache", protocol=2, decode_responses=True) as client:
+        assert await client.set("key", "value")
+        assert await client.get("key") == "value"
+        assert sorted(await asyncio.gather(*(client.incr("n") for _ in range(3)))) == [1, 2, 3]
+    cache.kill()
+
+
+@for_each(pipeline, pubsub, lock, blocking_pop, its_own_server)
 def test_redis(main) -> None:
     """What each scenario says holds on every tape."""
     check(main)

@@ -12,7 +12,7 @@ import functools
 import sys
 from typing import NamedTuple
 
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 THIS_PYTHON = "{}.{}".format(*sys.version_info)
 
 TABLE = {
@@ -31,11 +31,12 @@ TABLE = {
         test_events.SelectEventLoopTests.test_subprocess_terminate
         test_events.SelectEventLoopTests.test_subprocess_wait_no_same_group
         test_events.*.test_get_event_loop_new_process
-        test_streams.StreamTests.test_read_all_from_pipe_reader
-        test_unix_events.TestFork.test_fork_asyncio_run 3.12 3.13
-        test_unix_events.TestFork.test_fork_asyncio_subprocess 3.12 3.13
-        test_unix_events.TestFork.test_fork_not_share_event_loop 3.12 3.13
-        test_unix_events.TestFork.test_fork_signal_handling 3.12 3.13
+        test_streams.StreamTests.test_read_all_from_pipe_reader 3.11 3.12 3.13
+        test_unix_events.TestFork.test_fork_asyncio_run 3.12 3.13 3.14
+        test_unix_events.TestFork.test_fork_asyncio_subprocess 3.12 3.13 3.14
+        test_unix_events.TestFork.test_fork_not_share_current_task 3.14
+        test_unix_events.TestFork.test_fork_not_share_event_loop 3.12 3.13 3.14
+        test_unix_events.TestFork.test_fork_signal_handling 3.12 3.13 3.14
     """,
     "counts on real signals and timers of the process, which are fenced in a run": """
         test_events.SelectEventLoopTests.test_signal_handling_args
@@ -55,7 +56,7 @@ TABLE = {
     """,
     "asks the selector (_selector, _process_events) or mocks it; nothing selects in a world": """
         test_base_events.BaseEventLoopTests.test__run_once
-        test_base_events.BaseEventLoopTests.test_custom_run_forever_integration 3.13
+        test_base_events.BaseEventLoopTests.test_custom_run_forever_integration 3.13 3.14
         test_base_events.BaseEventLoopTests.test_not_implemented
         test_base_events.BaseEventLoopTests.test_run_forever_pre_stopped
         test_base_events.BaseEventLoopTests.test_single_selecter_event_callback_after_stopping
@@ -93,6 +94,12 @@ TABLE = {
         test_tasks.RunCoroutineThreadsafeTests.test_run_coroutine_threadsafe_task_factory_exception
         test_tasks.RunCoroutineThreadsafeTests.test_run_coroutine_threadsafe_with_exception
         test_tasks.RunCoroutineThreadsafeTests.test_run_coroutine_threadsafe_with_timeout
+    """,
+    "puts the Python form in the place of asyncio's Task; our loop makes tasks of its own": """
+        test_events.TestPyGetEventLoop.test_get_event_loop_returns_running_loop 3.14
+        test_events.TestPyGetEventLoop.test_get_event_loop_returns_running_loop2 3.14
+        test_events.TestPyGetEventLoop.test_get_running_loop_already_running 3.14
+        test_graph.TestCallStackPy.* 3.14
     """,
     "wants the time of TestLoop to move once more after stop(); ours moves only while it waits": """
         test_tasks.*.test_stop_while_run_in_complete

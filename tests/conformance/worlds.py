@@ -17,14 +17,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from foretold.kernel.patches import patches
-from foretold.kernel.policy import WorldPolicy
+from foretold.kernel.policy import WorldPolicy, current_policy, set_policy
 from foretold.kernel.threads.ending import end_threads
 from foretold.tape import Tape
-from foretold.trace import Trace
+from foretold.trace.record import Trace
+from foretold.world.current import current_world, enter, leave, world_or_none
 from foretold.world.hostloop import HostLoop
 from foretold.world.net.sockets import WorldSocket
 from foretold.world.settings import Settings
-from foretold.world.world import World, current_world, enter, leave, world_or_none
+from foretold.world.world import World
 from tests.conformance.redirect import OurLoop, lead
 
 SETTINGS = Settings(order="asyncio", wall_s_max=None)
@@ -33,16 +34,16 @@ SETTINGS = Settings(order="asyncio", wall_s_max=None)
 @contextlib.contextmanager
 def inside(world: World) -> Iterator[None]:
     """This thread lives in `world`. As in `foretold.run`, but nothing is judged at the end."""
-    former_policy = asyncio.get_event_loop_policy()
+    former_policy = current_policy()
     with patches.active(world.home):
         enter(world)
-        asyncio.set_event_loop_policy(WorldPolicy(OurHostLoop))
+        set_policy(WorldPolicy(OurHostLoop))
         try:
             yield
         finally:
             world.sealed = True
             end_threads(world.outside.crews())
-            asyncio.set_event_loop_policy(former_policy)
+            set_policy(former_policy)
             leave()
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 
 import foretold
+from foretold.kernel.session import session
 from tests.determinism.programs import PLANTED, PROGRAMS, Program
 from tests.helpers import PLANS
 
@@ -26,7 +27,9 @@ def main() -> None:
     if number % 2:
         foretold.run(many_tasks)
     chosen = in_another_order(PLANTED if "planted" in sys.argv else PROGRAMS, number)
-    sys.stdout.write(json.dumps(dict(observed(chosen, seeds))))
+    with session():  # the parent makes one for each run: both must give the same
+        seen = dict(observed(chosen, seeds))
+    sys.stdout.write(json.dumps(seen))
 
 
 async def many_tasks() -> None:

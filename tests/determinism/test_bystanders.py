@@ -1,7 +1,8 @@
 """A loop that lives in another thread of the process changes nothing in a run, nor a run in it.
 
-asyncio keeps the tasks of all loops in tables that the whole process shares. The bystander here has
-a real loop, as a Dask client has, and changes these tables in the middle of a run.
+asyncio keeps the tasks of all loops in tables that the whole process shares; since Python 3.14 each
+thread has a list of its own. The bystander here has a real loop, as a Dask client has, and changes
+these tables in the middle of a run.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ def test_a_loop_in_another_thread_changes_no_order(program: Callable[..., Any]) 
     assert bystander.turns > 30 * SEEDS
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="no table holds tasks of several threads")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_order_by_table_is_noticed(
     program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

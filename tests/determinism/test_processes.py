@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import foretold
+from foretold.kernel.session import session
 from tests.determinism.child import Seen, observed
 from tests.determinism.programs import FREE, PLANTED, PROGRAMS
 from tests.helpers import PLANS, SOAK_FACTOR
@@ -102,15 +103,17 @@ def test_other_seeds_give_other_schedules() -> None:
     For programs whose result shows the order of steps: of 24 seeds under random order, several
     results; so the calm order of stock asyncio is not the only one.
     """
-    for name in FREE:
-        results = {repr(foretold.run(PROGRAMS[name], seed=seed).value) for seed in range(24)}
-        assert len(results) >= 3, name
+    with session():
+        for name in FREE:
+            results = {repr(foretold.run(PROGRAMS[name], seed=seed).value) for seed in range(24)}
+            assert len(results) >= 3, name
 
 
 def test_the_digest_tells_schedules_apart() -> None:
     """Different results never share a digest: else equal digests would prove nothing."""
     values: dict[str, set[str]] = defaultdict(set)
-    for _, (digest, value) in observed({name: PROGRAMS[name] for name in FREE}, 12):
-        values[digest].add(value)
+    with session():
+        for _, (digest, value) in observed({name: PROGRAMS[name] for name in FREE}, 12):
+            values[digest].add(value)
     assert [digest for digest, found in values.items() if len(found) > 1] == []
     assert max(Counter(len(found) for found in values.values())) == 1

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foretold.kernel.schedulers import by_key
+from foretold.kernel.session import session
 from foretold.tape import TapeFile, dumps, loads
 from tests.determinism.programs import PROGRAMS, Program
 from tests.helpers import PLANS, SOAK_FACTOR, again, outcome, run_of
@@ -50,9 +51,10 @@ def check_exact(main: Program, seed: int, order: str, strategy: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_replay_exactly(name: str) -> None:
     """The recording of each program, under each scheduler, gives the same trace and result."""
-    for order, strategy in PLANS:
-        for seed in range(SEEDS):
-            check_exact(PROGRAMS[name], seed, order, strategy)
+    with session():  # made once for all of these runs: it takes longer than most of them
+        for order, strategy in PLANS:
+            for seed in range(SEEDS):
+                check_exact(PROGRAMS[name], seed, order, strategy)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -243,9 +245,10 @@ async def generated(trees: list[list[Step]]) -> list[Any]:
 def check_generated(trees: list[list[Step]]) -> None:
     """A generated program replays exactly under each way of scheduling."""
     main: Callable[[], Any] = functools.partial(generated, trees)
-    for order, strategy in PLANS:
-        for seed in (1, 2):
-            check_exact(main, seed, order, strategy)
+    with session():
+        for order, strategy in PLANS:
+            for seed in (1, 2):
+                check_exact(main, seed, order, strategy)
 
 
 @examples(40)

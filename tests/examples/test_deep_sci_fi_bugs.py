@@ -1,4 +1,7 @@
-"""Each switch of Deep Sci-Fi does what it says, and nothing of the kind happens without it."""
+"""Each switch of Deep Sci-Fi does what it says, and nothing of the kind happens without it.
+
+`test_kept_tapes.py` runs a tape of each scene, with its switch on and off; here are the searches.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,22 @@ from examples.deep_sci_fi.app import Settings, bugs, create_app
 from examples.deep_sci_fi.app.models import Base
 from tests.examples import deep_sci_fi as dsf
 from tests.examples import deep_sci_fi_scenes as scenes
+from tests.helpers import soak
 
 RUNS = 40
 """In so many runs a bug must have shown in its scene."""
-RUNS_WITHOUT = 3
+QUICK = ("claim_without_lock", "feed_cursor_separator", "rule_self_upvote")
+"""For the normal suite: a race, a page, a rule of the game."""
+RUNS_WITHOUT = 1
+RUNS_WITHOUT_SOAK = 10
 
 
-def main_for(name: str, *on: str) -> Any:
-    """The scene of a bug, played with these bugs on."""
+def main_for(name: str) -> Any:
+    """The scene of a bug, played with the bug on if that is the run's mutant."""
     scene = getattr(scenes, name)
 
     async def main(world: foretold.World) -> None:
-        platform = await dsf.start(world, *on)
+        platform = await dsf.start(world, *[name] * foretold.mutant(name))
         async with platform.client:
             await scene(platform)
 
@@ -30,18 +37,21 @@ def main_for(name: str, *on: str) -> Any:
     return main
 
 
-@pytest.mark.parametrize("name", bugs.KNOWN)
+@pytest.mark.parametrize("name", [name if name in QUICK else soak(name) for name in bugs.KNOWN])
 def test_a_switch_does_what_it_says(name: str) -> None:
     """Switched on, its scene fails within a few runs, by what the scene says must hold."""
-    outcome = foretold.explore(main_for(name, name), runs=RUNS, seed=1, shrink=False, confirm=False)
+    outcome = foretold.explore(
+        main_for(name), runs=RUNS, seed=1, shrink=False, confirm=False, mutant=name
+    )
     assert outcome.failure is not None
     assert isinstance(outcome.failure.exception, foretold.PropertyViolated), outcome.failure
 
 
+@pytest.mark.parametrize("runs", [RUNS_WITHOUT, soak(RUNS_WITHOUT_SOAK)])
 @pytest.mark.parametrize("name", bugs.KNOWN)
-def test_without_it_the_scene_holds(name: str) -> None:
+def test_without_it_the_scene_holds(name: str, runs: int) -> None:
     """The same scenes, on tapes that reorder everything, with all switches off."""
-    outcome = foretold.explore(main_for(name), runs=RUNS_WITHOUT, seed=2, shrink=False)
+    outcome = foretold.explore(main_for(name), runs=runs, seed=2, shrink=False)
     assert outcome.failure is None
 
 

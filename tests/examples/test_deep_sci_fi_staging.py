@@ -13,7 +13,7 @@ import pytest
 
 import foretold
 from examples.deep_sci_fi.staging import Staging
-from foretold.search.live import explore_url
+from foretold.search.checking.live import explore_url
 from foretold.services.postgres.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +26,12 @@ from examples.deep_sci_fi.app.__main__ import create_tables
 asyncio.run(create_tables())
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
-bugs = frozenset(sys.argv[2:])
+bugs = frozenset(sys.argv[2:]) - {"submission_not_stored"}
 app = create_app(Settings(sys.argv[1], registrations_per_minute=100, bugs=bugs))
+if "submission_not_stored" in sys.argv:
+    import pytest
+    from tests.examples.deep_sci_fi_mutants import submission_not_stored
+    submission_not_stored(pytest.MonkeyPatch())
 uvicorn.Server(uvicorn.Config(app, log_config=None)).run([listener])
 """
 """It listens from the beginning: who connects before uvicorn is ready waits."""
@@ -69,6 +73,15 @@ def test_a_mistake_is_seen() -> None:
     with serving("third_registration_fails") as url:
         smoke = explore_url(Staging, url, runs=1, seed=1)
     assert "whoever wants to can register" in str(smoke.error)
+
+
+def test_an_answer_that_is_taken_back_is_seen() -> None:
+    """Planted: a proposal is told to be in validation, and its page calls it a draft. There is no
+    database to look into; two answers contradict each other."""
+    with serving("submission_not_stored") as url:
+        smoke = explore_url(Staging, url, runs=3, seed=1)
+    assert "a status that was told is not taken back" in str(smoke.error)
+    assert "now = 'draft'" in str(smoke.error)
 
 
 def test_without_a_server_it_says_what_to_do() -> None:

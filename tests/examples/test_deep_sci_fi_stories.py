@@ -9,7 +9,7 @@ import pytest
 
 import foretold
 from examples.deep_sci_fi.machine import DeepSciFi
-from foretold.search import workout
+from foretold.search.failures import workout
 
 explore = sys.modules["foretold.search.explore"]  # the package has a function of that name
 
@@ -46,10 +46,10 @@ SLOW = [pytest.param(bug, marks=pytest.mark.soak) for bug in READS if bug != QUI
 def test_a_story_is_clear(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a user gets it, shrunk; and without what nobody on the platform knows: tasks of helpers,
     callbacks, ids of agents, places of the middleware."""
-    # Shrunk by its number of runs alone, on any machine.
-    monkeypatch.setattr(explore, "SHRINK_S_MAX", 3_600.0)
-    monkeypatch.setattr(workout, "OTHERS_S_MAX", 0.0)
-    outcome = foretold.explore(DeepSciFi, runs=RUNS_MAX, seed=0, confirm=False, mutant=bug)
+    monkeypatch.setattr(workout, "OTHERS_RUNS", 0)
+    outcome = foretold.explore(
+        DeepSciFi, runs=RUNS_MAX, seed=0, confirm=False, mutant=bug, shrink_runs=2_000
+    )
     assert outcome.failure is not None
     story = re.sub(r"\s+", " ", outcome.failure.story)
     for part in READS[bug]:

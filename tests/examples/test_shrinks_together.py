@@ -76,7 +76,8 @@ def test_amount_overlap_and_fault() -> None:
     failure = outcome.failure
     assert failure is not None
     print(f"found in run {failure.run}, shrunk in {failure.shrink_runs} runs")  # noqa: T201  # a figure for the log
-    program = failure.story.partition("\nAll ")[0].partition("\nNo task ")[0].splitlines()
+    story = failure.story[failure.story.index("The program, ") :]
+    program = story.partition("\nAll ")[0].partition("\nNo task ")[0].splitlines()
     assert program[0] == "The program, 2 calls of Payments's rules:"
     calls = [line.strip().partition("(")[0] for line in program if line.startswith("      actor")]
     assert program[1] == "  together:"

@@ -195,6 +195,23 @@ async def names() -> Any:
     return seen
 
 
+async def names_as_bytes() -> Any:
+    """Bytes are taken as they are, as by the C library; text must be possible in IDNA 2003."""
+    loop = asyncio.get_running_loop()
+    seen: list[Any] = []
+    for name in (
+        b"localhost", b"LOCALHOST", b"127.0.0.1", b"xn--fa-hia.invalid", "xn--fa-hia.invalid",
+        "fa\xdf.invalid", b"\xff.invalid", b"a..invalid", b"x" * 70 + b".invalid", "a..invalid",
+        "x" * 70 + ".invalid", b"xn--\xff.invalid", b"xn--a-b-c-\x7f.invalid", 5,
+    ):  # fmt: skip
+        try:
+            found = await loop.getaddrinfo(name, 80, family=socket.AF_INET, type=socket.SOCK_STREAM)  # type: ignore[arg-type]  # wrong ones are among them
+            seen.append(found)
+        except (socket.gaierror, UnicodeError, TypeError) as error:
+            seen.append(type(error).__name__)
+    return seen
+
+
 # --- datagrams ---------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import io
 import os
 import socket
@@ -15,6 +16,8 @@ from tests.fidelity.streams import name_of, raw_pair
 from tests.fidelity.unix_sockets import a_socket, close, said
 
 LOOPBACK = ("127.0.0.1", 0)
+F_GETPIPE_SZ = 1_032
+"""Linux's number; not every Python has a name for it."""
 RESET = (1).to_bytes(4, "little") + bytes(4)
 """SO_LINGER with 0 seconds: `close` sends a reset."""
 OPTIONS = {
@@ -198,6 +201,49 @@ async def wrong_moments() -> Any:
         lambda: fresh.recvfrom(1),
     )
     return seen
+
+
+async def flags_by_fcntl() -> Any:
+    """Flags of sockets and pipes, and duplicates: by number and by object."""
+    commands = (fcntl.F_GETFL, fcntl.F_GETFD, F_GETPIPE_SZ, fcntl.F_GETFL, 9_999)
+    one, other = socket.socketpair()
+    fresh = socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    timed = a_socket()
+    timed.settimeout(3)
+    pipe = os.pipe()
+    seen: list[Any] = []
+    for thing in (one, fresh, timed, one.fileno(), *pipe):
+        seen.append([_tried(fcntl.fcntl, thing, command) for command in commands])
+        seen.append(_tried(fcntl.fcntl, thing, fcntl.F_SETFL, os.O_NONBLOCK | os.O_APPEND))
+        seen.append(_tried(fcntl.fcntl, thing, fcntl.F_SETFD, 0))
+        seen.append([_tried(fcntl.fcntl, thing, command) for command in commands])
+        number = thing if isinstance(thing, int) else thing.fileno()
+        seen += [os.get_inheritable(number), os.get_blocking(number)]
+    seen += [one.getblocking(), one.gettimeout(), one.get_inheritable(), _tried(one.recv, 1)]
+    fcntl.fcntl(one, fcntl.F_SETFL, 0)
+    seen += [one.getblocking(), os.get_blocking(one.fileno()), _tried(os.read, pipe[0], 1)]
+    other.send(b"x")
+    for command in (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC):
+        copy = fcntl.fcntl(one, command, 100)
+        seen += [copy >= 100, os.get_inheritable(copy)]
+        second = fcntl.fcntl(one, command, copy)
+        seen.append(second - copy)
+        os.close(second)
+        os.close(copy)
+    seen += [one.recv(1), _tried(fcntl.fcntl, one, fcntl.F_DUPFD, -1)]
+    number = one.fileno()
+    close(one, other, fresh, timed)
+    for each in pipe:
+        os.close(each)
+    seen += [_tried(fcntl.fcntl, n, fcntl.F_GETFL) for n in (number, pipe[0])]
+    return seen
+
+
+def _tried(call: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return call(*args)
+    except OSError as error:
+        return name_of(error)
 
 
 async def wrong_addresses() -> Any:

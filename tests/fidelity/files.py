@@ -253,6 +253,22 @@ def text_files() -> Any:
     return seen
 
 
+def names_of_open_files() -> Any:
+    """What a file says it is called, and what an error says: text or bytes, never a Path."""
+    pathlib.Path("f").write_text("content")
+    seen: list[Any] = []
+    for path in ("f", b"f", pathlib.Path("f"), pathlib.Path("no") / "such"):
+        for mode in ("r", "rb"):
+            try:
+                with open(path, mode) as file:
+                    seen.append(file.name)
+            except OSError as error:
+                seen.append(error.filename)
+    with pathlib.Path("f").open() as file:
+        seen.append(file.name)
+    return seen
+
+
 def unlinked_while_open() -> Any:
     """A file lives on without a name, as long as somebody has it open."""
     with open("f", "w+") as file:
@@ -512,6 +528,7 @@ PROGRAMS = [
     appending,
     sparse,
     text_files,
+    names_of_open_files,
     unlinked_while_open,
     renames_and_links,
     metadata,

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import select
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -108,6 +109,42 @@ async def a_megabyte_in_one_write() -> Any:
         while part := await reader.read(1 << 22):
             parts.append(part)
         return len(parts) > 1, b"".join(parts) == data
+
+
+async def writes_of_one_step() -> Any:
+    """On the loopback what is sent is there: the peer reads all of one step at once, also its end,
+    however many writes that were."""
+    async with connected() as ((reader, writer), (server_reader, server_writer)):
+        for part in (b"head ", b"body ", b"end"):
+            writer.write(part)
+        seen: list[Any] = [await server_reader.read(100)]
+        server_writer.write(b"x" * 10_000)
+        server_writer.writelines([b"y" * 10_000, b"z" * 10_000])
+        seen.append(len(await reader.read(1 << 20)))
+        server_writer.write(b"last")
+        server_writer.close()
+        seen.append((await reader.read(1), reader.at_eof()))
+        await asyncio.sleep(0)
+        seen.append(await reader.read())
+    return seen
+
+
+async def ready_at_once() -> Any:
+    """Neither a connection nor its bytes take time on the loopback: the next look finds them."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.socket()
+    client.setblocking(False)
+    seen: list[Any] = [client.connect_ex(listener.getsockname())]
+    seen.append([len(each) for each in select.select([listener], [client], [], 0)])
+    server, _ = listener.accept()
+    client.send(b"a")
+    client.send(b"b")
+    seen += [len(select.select([server], [], [], 0)[0]), server.recv(10)]
+    client.close()
+    seen += [len(select.select([server], [], [], 0)[0]), server.recv(10)]
+    server.close()
+    listener.close()
+    return seen
 
 
 async def half_close() -> Any:

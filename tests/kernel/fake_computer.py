@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from foretold.errors import EscapedWorld
+from foretold.kernel import fence
+from foretold.kernel.computer import Answers
+from foretold.kernel.numbers import numbers
 from foretold.kernel.patches import patches
+from foretold.kernel.syscalls import reality
+from foretold.tape import Tape
 
 WALL_NS = 1_767_225_600_123_456_789  # 2026-01-01T00:00:00Z and a fraction with nine digits
 MONOTONIC_NS = 1_000_000_000_001
@@ -26,6 +32,7 @@ class FakeComputer:
         self.next_byte = first_byte
         self.slept: list[int] = []
         self.escapes: list[tuple[str, str, str]] = []
+        self.calls = Answers(self.answer)
 
     def wall_ns(self) -> int:
         self.wall += 1
@@ -52,21 +59,38 @@ class FakeComputer:
     def node(self) -> int:
         return NODE
 
-    def answer(self, call: str) -> None:
-        return None
+    is_importing = False
+
+    def spin(self) -> None:
+        """It has no other thread."""
+
+    def answer(self, call: str) -> Callable[..., Any] | None:
+        return _real_pipe if call == "os.pipe" else None
 
     def escaped(self, call: str, why: str, instead: str) -> NoReturn:
         self.escapes.append((call, why, instead))
         raise EscapedWorld(f"{call}: {why}. Instead: {instead}")
 
 
+def _real_pipe() -> tuple[int, int]:
+    """It has no table of descriptors: those that it gives are real."""
+    with fence.passage():
+        pair = os.pipe()
+    reality.given.update(pair)
+    return pair
+
+
 @contextmanager
 def a_run(computer: FakeComputer | None = None) -> Iterator[FakeComputer]:
     """Live on a fake computer for a while."""
     computer = computer or FakeComputer()
-    gc.freeze()  # as a session does: else the end would search all that other tests have left
+    was_frozen = gc.get_freeze_count() > 0
+    if not was_frozen:
+        gc.freeze()  # as a session does: else the end would search all that other tests have left
     try:
+        numbers.begin_run(Tape.calm())
         with patches.installed(), patches.active(computer):
             yield computer
     finally:
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()

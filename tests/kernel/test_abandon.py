@@ -11,6 +11,8 @@ import pytest
 from foretold.kernel import abandon as abandoning
 from foretold.kernel.abandon import abandon
 
+pytestmark = pytest.mark.usefixtures("_others_out_of_sight")
+
 
 class Thing:
     """Something a coroutine holds on to."""

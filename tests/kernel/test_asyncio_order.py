@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.kernel.policy import current_policy
 from tests.conformance.programs import PROGRAMS, Note, Program, zero_sleeps
 
 
@@ -123,10 +124,10 @@ def test_sleepers_of_equal_length_wake_in_order_of_falling_asleep() -> None:
 
 def test_nothing_is_left_behind() -> None:
     """Neither kind of run leaves a loop or a policy of its own set."""
-    before = asyncio.get_event_loop_policy()
+    before = current_policy()
     our_notes(zero_sleeps)
     stock_notes(zero_sleeps)
     gc.collect()
-    assert asyncio.get_event_loop_policy() is before
+    assert current_policy() is before
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()

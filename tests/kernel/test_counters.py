@@ -11,7 +11,8 @@ import asyncpg.connection
 import pytest
 
 from foretold.kernel import counters
-from foretold.kernel.counters import ADDRESSES, COUNTERS, Counter
+from foretold.kernel.counters import COUNTERS, Counter
+from foretold.kernel.libraries.sqlalchemy import ADDRESSES
 from tests.kernel.fake_computer import a_run
 
 
@@ -74,3 +75,15 @@ def test_what_is_not_imported_is_not_touched(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(counters, "COUNTERS", (*gone, Counter("json", "NoClass", "x", int)))
     with a_run():
         assert counters._before == []
+
+
+def test_a_helper_is_not_counted() -> None:
+    """What is done on the run's behalf once in a process (a schema is made by a function) leaves no
+    counter where the runs after it would not find it."""
+    with a_run():
+        first = names()
+        with counters.standing_still():
+            names(), names()
+        second = names()
+    with a_run():
+        assert [names(), names()] == [first, second]

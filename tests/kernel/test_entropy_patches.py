@@ -20,10 +20,15 @@ from foretold.kernel import real
 from foretold.kernel.patches import patches
 from tests.kernel.fake_computer import NODE, PID, WALL_NS, FakeComputer, a_run
 
+pytestmark = pytest.mark.usefixtures("_others_out_of_sight")
+
 
 class Loaded(random.Random):
     """A generator of a subclass, seeded through the base class."""
 
+
+NEW_IN_314 = [name for name in ("uuid6", "uuid7", "uuid8") if hasattr(uuid, name)]
+UUID_STATE = [name for name in vars(uuid) if name.startswith("_last_")]
 
 DRAWS: dict[str, Callable[[], Any]] = {
     "os.urandom": lambda: os.urandom(8),
@@ -42,6 +47,7 @@ DRAWS: dict[str, Callable[[], Any]] = {
     "uuid4": uuid4,
     "uuid1": uuid1,
     "uuid1, with a node": lambda: uuid1(node=7),
+    **{name: vars(uuid)[name] for name in NEW_IN_314},
     "tempfile": lambda: next(tempfile._get_candidate_names()),  # type: ignore[attr-defined]  # private: no stub has it
 }
 
@@ -126,7 +132,7 @@ def module_state() -> tuple[object, ...]:
     """All that a run resets."""
     return (
         random.getstate(),
-        *(vars(uuid)[name] for name in ("_generate_time_safe", "_last_timestamp", "_node")),
+        *(vars(uuid)[name] for name in ("_generate_time_safe", "_node", *UUID_STATE)),
         vars(tempfile)["_name_sequence"],
     )
 

@@ -42,6 +42,8 @@ from foretold.kernel import fence, real
 from foretold.kernel.patches import patches
 from tests.kernel.fake_computer import FakeComputer, a_run
 
+pytestmark = pytest.mark.usefixtures("_others_out_of_sight")
+
 PASSWD = "/etc/passwd"
 READ_ONLY = pathlib.Path(PASSWD)
 

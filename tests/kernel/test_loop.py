@@ -410,6 +410,26 @@ def test_eager_tasks_have_their_name_from_the_start() -> None:
     assert any("child-2 returned 'child-2'" in entry for entry in entries)
 
 
+def test_a_task_factory_is_given_what_asyncio_gives_it() -> None:
+    """Until 3.13.2 the loop names a factory's task; later on the factory is given the name. The
+    stock loop of this Python is asked which."""
+
+    async def main() -> list[Any]:
+        given: list[Any] = []
+
+        def factory(loop: Any, coro: Any, **names: Any) -> Any:
+            given.append(sorted(names))
+            names.pop("name", None)
+            return asyncio.Task(coro, loop=loop, name="by the factory", **names)
+
+        asyncio.get_running_loop().set_task_factory(factory)
+        task = asyncio.create_task(asyncio.sleep(0), name="by the program")
+        await task
+        return [*given, task.get_name()]
+
+    assert run_of(main).value == asyncio.run(main())
+
+
 # --- several loops ---------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ import ctypes
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import psycopg
 import psycopg2
@@ -15,6 +14,7 @@ import pytest
 
 from foretold.kernel.native import images, libpq
 from foretold.kernel.patches import patches
+from tests.kernel.pages import rights_at
 
 SYSTEM_LIBPQ = "libpq.so.5"
 
@@ -39,16 +39,6 @@ def test_every_slot_is_as_it_was() -> None:
     assert not own & set(before.values())
     assert "__del__" not in psycopg2._psycopg.connection.__dict__
     assert len(before) > 30
-
-
-def rights_at(address: int) -> str:
-    """What the process may do with a page, as Linux says."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        where, rights, *_ = line.split()
-        start, end = (int(part, 16) for part in where.split("-"))
-        if start <= address < end:
-            return rights
-    return ""
 
 
 def test_a_page_that_was_read_only_is_so_again() -> None:

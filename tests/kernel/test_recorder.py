@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretold.kernel.actors import Actor
+from foretold.kernel.actors import Stepper
 from foretold.kernel.recorder import HoldRecorder
 from foretold.tape import Hold, Schedule
 
@@ -23,7 +23,7 @@ class Step(NamedTuple):
     """A step that became ready: whose it is, and its place in the order of arrival."""
 
     arrival: int
-    actor: Actor
+    actor: Stepper
 
 
 def random_run(seed: int, actors: int) -> tuple[list[Step], Schedule]:
@@ -31,7 +31,7 @@ def random_run(seed: int, actors: int) -> tuple[list[Step], Schedule]:
     generator = random.Random(seed)
     schedule = Schedule()
     recorder = HoldRecorder("main", schedule)
-    everyone = [Actor(f"a{number}") for number in range(actors)]
+    everyone = [Stepper(f"a{number}") for number in range(actors)]
     asleep, pool, picked, arrival = list(everyone), list[Step](), list[Step](), 0
     for _ in range(60):
         for actor in generator.sample(asleep, generator.randint(0, min(2, len(asleep)))):
@@ -86,7 +86,7 @@ def picks(*arrivals: int) -> list[Hold]:
     schedule = Schedule()
     recorder = HoldRecorder("main", schedule)
     for arrival in arrivals:
-        actor = Actor(f"a{arrival}")
+        actor = Stepper(f"a{arrival}")
         actor.steps = 1
         recorder.picked(arrival, actor, can_be_held=True)
     return list(schedule.holds.values())
@@ -108,7 +108,7 @@ def test_callbacks_overtake_but_are_not_held() -> None:
     """Tasks are held until a callback has run; a callback itself waits for nobody."""
     schedule = Schedule()
     recorder = HoldRecorder("main", schedule)
-    task, callbacks = Actor("task"), Actor("(callbacks)")
+    task, callbacks = Stepper("task"), Stepper("(callbacks)")
     callbacks.steps = 7
     recorder.picked(2, callbacks, can_be_held=False)
     recorder.picked(1, callbacks, can_be_held=False)
@@ -120,7 +120,7 @@ def test_callbacks_overtake_but_are_not_held() -> None:
 def test_what_is_remembered_does_not_grow() -> None:
     """In calm order each pick outdoes all before it; only one has to be remembered."""
     recorder = HoldRecorder("main", Schedule())
-    actor = Actor("a")
+    actor = Stepper("a")
     for arrival in range(1, 5_000):
         recorder.picked(arrival, actor, can_be_held=True)
     assert len(recorder._picks) == len(recorder._arrivals_negated) == 1

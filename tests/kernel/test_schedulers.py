@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretold.errors import UsageError
-from foretold.kernel.actors import Actor, Register
+from foretold.kernel.actors import Register, Stepper
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers import SCHEDULERS, Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import HELD_PICKS_MAX, KeyedScheduler
@@ -46,7 +46,7 @@ class Counted(int):
 class Ready:
     """As much of a handle as a scheduler looks at."""
 
-    def __init__(self, actor: Actor, arrival: int, since_ns: int = 0) -> None:
+    def __init__(self, actor: Stepper, arrival: int, since_ns: int = 0) -> None:
         self.actor = actor
         self.arrival = arrival
         self.held_since_ns = since_ns
@@ -54,12 +54,12 @@ class Ready:
 
 def ready(name: str, arrival: int) -> AnyHandle:
     """Someone who has just become ready."""
-    return cast("AnyHandle", Ready(Actor(name), arrival))
+    return cast("AnyHandle", Ready(Stepper(name), arrival))
 
 
-def keyed(holds: list[Hold] | None = None, **how: Any) -> tuple[KeyedScheduler, Register, Actor]:
+def keyed(holds: list[Hold] | None = None, **how: Any) -> tuple[KeyedScheduler, Register, Stepper]:
     """A scheduler for replay with these holds, on the host `main`."""
-    register, callbacks = Register(), Actor(CALLBACKS)
+    register, callbacks = Register(), Stepper(CALLBACKS)
     by_key = {(hold.actor, hold.step): hold for hold in holds or ()}
     return KeyedScheduler(by_key, register, callbacks, **how), register, callbacks
 
@@ -158,7 +158,7 @@ def test_pct_keeps_its_priorities() -> None:
     unfair = 0
     for seed in range(50):
         scheduler = scheduler_named("pct", random.Random(seed))
-        a, b = Actor("a"), Actor("b")
+        a, b = Stepper("a"), Stepper("b")
         winners: list[str] = []
         scheduler.add(cast("AnyHandle", Ready(a, 1)))
         for arrival in range(2, 40):
@@ -173,7 +173,7 @@ def test_pct_turns_fair() -> None:
     """After its horizon nobody is passed over any more: first come, first served."""
     for seed in range(20):
         scheduler = scheduler_named("pct", random.Random(seed))
-        actors = [Actor(f"a{number}") for number in range(3)]
+        actors = [Stepper(f"a{number}") for number in range(3)]
         for arrival, actor in enumerate(actors):
             scheduler.add(cast("AnyHandle", Ready(actor, arrival)))
         for arrival in range(3, FAIR_AFTER_HORIZONS * max(HORIZONS) + 300):

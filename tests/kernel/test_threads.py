@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import foretold
-from tests.helpers import again, run_of
+from tests.helpers import again, run_of, soak
 
-SEEDS = 50
+SEEDS, SEEDS_SOAK = 12, 50
 HOW: list[Any] = [
     {"order": order, "strategy": strategy}
     for order in ("any", "asyncio")
@@ -56,10 +56,11 @@ def test_a_thread_runs_as_itself() -> None:
         in_threads(work, work)
         return seen, local.name, threading.active_count()
 
+    around = threading.active_count()  # a worker of pytest-xdist has threads of its own
     assert run_of(main, strategy="fifo").value == (
         ["Thread-1 (work)", "Thread-2 (work)"],
         "main",
-        1,
+        around,
     )
 
 
@@ -112,12 +113,13 @@ def pipeline() -> Any:
     return [done.get() for _ in range(6)]
 
 
+@pytest.mark.parametrize("seeds", [SEEDS, soak(SEEDS_SOAK)])
 @pytest.mark.parametrize("how", HOW, ids=lambda how: "-".join(how.values()))
 @pytest.mark.parametrize("main", [primitives, pipeline], ids=lambda main: main.__name__)
-def test_one_seed_one_run(main: Callable[[], Any], how: Any) -> None:
+def test_one_seed_one_run(main: Callable[[], Any], how: Any, seeds: int) -> None:
     """Equal seeds give equal digests and results; other seeds give other orders, unless calm."""
     digests = set()
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         done = foretold.run(main, seed=seed, **how)
         same = foretold.run(main, seed=seed, **how)
         assert (same.digest, same.value) == (done.digest, done.value)
@@ -125,10 +127,11 @@ def test_one_seed_one_run(main: Callable[[], Any], how: Any) -> None:
     assert len(digests) > 3
 
 
+@pytest.mark.parametrize("seeds", [5, soak(20)])
 @pytest.mark.parametrize("main", [primitives, pipeline], ids=lambda main: main.__name__)
-def test_a_recording_repeats_the_run(main: Callable[[], Any]) -> None:
+def test_a_recording_repeats_the_run(main: Callable[[], Any], seeds: int) -> None:
     """Any schedule of threads can be written down as holds, and read back exactly."""
-    for seed in range(20):
+    for seed in range(seeds):
         for how in HOW:
             done = run_of(main, seed=seed, recording=True, **how)
             replayed = again(main, done.tape.recorded())

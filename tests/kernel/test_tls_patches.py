@@ -5,7 +5,12 @@ from __future__ import annotations
 import contextlib
 import ssl
 import threading
+from pathlib import Path
 
+import pytest
+import trustme
+
+import foretold
 from foretold.kernel.tls_patches import TlsRandom
 from tests.kernel.fake_computer import FakeComputer, a_run
 
@@ -68,3 +73,39 @@ def test_other_threads_keep_real_randomness() -> None:
         done.wait()
     thread.join()
     assert seen[0] != inside
+
+
+def test_certificates_may_lie_on_the_hosts_disk() -> None:
+    """OpenSSL opens files by itself. What the program has written in the run is found all the same;
+    real files are found as before."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("host")
+
+    def main() -> int:
+        Path("own.pem").write_bytes(issued.private_key_and_cert_chain_pem.bytes())
+        Path("ca.pem").write_bytes(authority.cert_pem.bytes())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain("own.pem")
+        context.load_verify_locations(cafile=Path("ca.pem"))
+        with pytest.raises(FileNotFoundError):
+            context.load_cert_chain("missing.pem")
+        return context.cert_store_stats()["x509_ca"]
+
+    assert foretold.run(main).value == 1
+    assert "load_cert_chain" not in vars(ssl.SSLContext)
+
+
+def test_keys_are_not_logged_to_a_real_file(tmp_path: Path) -> None:
+    """It would be written past the host's disk."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    path = str(tmp_path / "keys")
+
+    def main() -> None:
+        assert not context.keylog_filename
+        context.keylog_filename = path
+
+    with pytest.raises(foretold.EscapedWorld, match="keylog_filename"):
+        foretold.run(main)
+    assert not list(tmp_path.iterdir())
+    main()
+    assert list(tmp_path.iterdir()) == [Path(path)]

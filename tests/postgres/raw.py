@@ -51,6 +51,8 @@ class Raw:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.greeting: list[bytes] = []
+        self.heard: list[bytes] = []
+        """All that the server has said and somebody has read."""
         self._buffer = bytearray()
         self._messages: list[bytes] = []
 
@@ -75,6 +77,7 @@ class Raw:
                 return None
             self._buffer += received
             self._messages += split(self._buffer)
+        self.heard.append(self._messages[0])
         return self._messages.pop(0)
 
     async def take(self, count: int) -> str:

@@ -175,8 +175,8 @@ def test_schemas_have_nothing_in_common() -> None:
 
     async def main(world: foretold.World) -> Any:
         schema = "CREATE ROLE app_user; CREATE TABLE {0} (id int); GRANT ALL ON {0} TO app_user"
-        one = await world.postgres(schema=schema.format("a"), host="a")
-        other = await world.postgres(schema=schema.format("b"), host="b")
+        one = await world.postgres(schema=schema.format("a"), host="a", superuser=True)
+        other = await world.postgres(schema=schema.format("b"), host="b", superuser=True)
         came = []
         for pg, table in ((one, "a"), (other, "b")):
             (connection,) = await connect(pg, 1)

@@ -268,3 +268,24 @@ def test_what_does_not_repeat_is_found() -> None:
 def test_asyncpg(main) -> None:
     """What each scenario says holds on every tape, and repeats."""
     check(main)
+
+
+async def schema_by_function(address: str) -> None:
+    """A schema whose making counts statements."""
+    own = await asyncpg.connect(address)
+    await own.execute("CREATE TABLE made_by_function (id int)")
+    await own.fetch("SELECT 1")
+    await own.close()
+
+
+def test_a_schema_function_leaves_no_trace_in_the_first_run() -> None:
+    """It is called in the first run of a process alone, and uses the same driver: the run's own
+    statements have the same names all the same."""
+
+    async def main(world: foretold.World) -> None:
+        pg = await world.postgres(schema=schema_by_function)
+        own = await asyncpg.connect(pg.dsn)
+        await own.fetch("SELECT * FROM made_by_function")
+        await own.close()
+
+    assert len({foretold.run(main).digest for _ in range(2)}) == 1

@@ -380,3 +380,22 @@ def _cancelled(own: Any) -> None:
 def test_psycopg(main) -> None:
     """What each scenario says holds on every tape, and repeats."""
     check(main)
+
+
+@pytest.mark.parametrize("connect", [psycopg.connect, psycopg2.connect], ids=["3", "2"])
+def test_a_host_that_is_stopped_while_libpq_waits(connect: Any) -> None:
+    """SIGTERM does not disturb a C library: what a handler raises could not pass through it. The
+    host is killed when its grace is over, if it is in libpq all the time; and no run fails."""
+
+    async def main(world: foretold.World) -> None:
+        pg = await world.postgres(schema=SCHEMA)
+
+        def program() -> None:
+            with connect(pg.dsn) as connection, connection.cursor() as cursor:
+                cursor.execute(SLEEP)
+
+        world.host("app").start(program)
+        await asyncio.sleep(1)
+
+    for seed in range(2):
+        assert foretold.run(main, seed=seed).virtual_s < 70

@@ -14,6 +14,7 @@ import pytest
 import foretold
 from foretold.services.postgres.given import TEXT_CHARS_MAX, given_in
 from foretold.tape import Tape
+from foretold.trace.events import Executed
 from foretold.world.run import bind_main, execute
 from foretold.world.settings import Settings
 
@@ -87,7 +88,7 @@ def test_the_events_of_a_run_have_them(use: Any) -> None:
     tape, settings = Tape.seeded(1, {"order": "any"}), Settings.from_tape({"order": "any"})
     done = execute(bind_main(main), tape, settings, detail=True)
     assert done.error is None, done.error
-    (insert,) = (e for e in done.trace.events if e.kind == "executes" and "INSERT" in e.text)
+    (insert,) = (e for e in done.trace.events if isinstance(e, Executed) and "INSERT" in e.sql)
     assert insert.values[:2] == (str(ID), "'new'")
     assert insert.values[2].startswith("'2026-01-01 00:00:00")
     assert execute(bind_main(main), tape, settings).digest == done.digest

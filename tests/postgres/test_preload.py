@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from foretold.errors import PostgresError
-from foretold.services.postgres import preload
+from foretold.kernel.native import build
 from foretold.services.postgres.cluster import Cluster
 from foretold.services.postgres.shared_page import SharedPage
 from foretold.services.postgres.side import SideConnection
@@ -236,7 +236,7 @@ def test_without_a_compiler_there_is_a_reason(
 ) -> None:
     """Neither a compiler nor a library from before: the server starts, and says what it lacks."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(preload, "_COMPILERS", ("no-such-compiler",))
+    monkeypatch.setattr(build, "COMPILERS", ("no-such-compiler",))
     server = Cluster()
     try:
         assert server.page is None

@@ -284,9 +284,9 @@ def test_an_empty_database_and_a_wrong_schema(cluster: Cluster) -> None:
     made.reset()
     assert tables(made) == []
     made.close()
-    with pytest.raises(UsageError, match="no schema"):
+    with pytest.raises(UsageError, match="not a schema"):
         Database(cluster, "wrong", 42)
-    with pytest.raises(UsageError, match="no name for a database"):
+    with pytest.raises(UsageError, match="cannot name a database"):
         Database(cluster, "Wrong name")
     with pytest.raises(PostgresError, match="syntax error"):
         Database(cluster, "wrong", "create tabel")

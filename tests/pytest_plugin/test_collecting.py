@@ -65,8 +65,9 @@ def test_fixtures_and_parameters(pytester: pytest.Pytester):
     result.stdout.fnmatch_lines(["*::test_all[[]twenty-2[]] PASSED*"])
 
 
-def test_fixtures_are_set_up_once_and_torn_down_once(pytester: pytest.Pytester):
-    """Documented behaviour: once per test, not once per run."""
+def test_fixtures_are_set_up_and_torn_down_in_every_run(pytester: pytest.Pytester):
+    """Documented behaviour: once per run, the one that warms up included, and not once more by
+    pytest."""
     pytester.makepyfile("""
         import pytest, foretold
 
@@ -84,7 +85,7 @@ def test_fixtures_are_set_up_once_and_torn_down_once(pytester: pytest.Pytester):
             CALLS.append("run")
 
         def test_what_was_done():
-            assert CALLS == ["up", *["run"] * 5, "down"]
+            assert CALLS == ["up", "run", "down"] * (1 + 5)
     """)
     pytester.runpytest().assert_outcomes(passed=2)
 

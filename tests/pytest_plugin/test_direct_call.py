@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 import foretold
-from foretold.search.store import Store
+from foretold.search.failures.store import Store
+from foretold.search.planning.portfolio import plans_for, run_seed
+from foretold.world.world import World
 from tests.pytest_plugin.programs import lost_update
 
 SEEDS: list[int] = []
@@ -28,10 +30,13 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @foretold.simulate(runs=3, seed=40)
-async def holds(world: foretold.World, extra: int = 0):
+async def holds(world: World, extra: int = 0):
     """Notes by which seeds it is run."""
     SEEDS.append(world.tape.seed)
     await foretold.together(asyncio.sleep(0), asyncio.sleep(extra))
+
+
+called: Any = holds  # type checkers know it as it is written, with the world
 
 
 @foretold.simulate(runs=50, seed=1, confirm=False)
@@ -41,12 +46,18 @@ def fails(low: int = 3):
     assert number < low
 
 
+def seeds_of(seed: int, runs: int) -> list[int]:
+    """Those of the first runs of a search."""
+    plans = len(plans_for(None, "portfolio"))
+    return [run_seed(seed, position, plans) for position in range(runs)]
+
+
 def test_a_call_is_a_search():
     """As many runs as asked for, in simulated worlds; nothing is returned, nothing is kept."""
-    assert holds() is None
-    assert SEEDS == [40, 41, 42]
-    holds(extra=5)
-    assert len(SEEDS) == 6
+    assert called() is None
+    assert [40, *seeds_of(40, 3)] == SEEDS, "the run that warms up has the seed of the first"
+    called(extra=5)
+    assert len(SEEDS) == 2 * (1 + 3)
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -55,9 +66,9 @@ def test_a_failure_is_the_functions_own():
     with pytest.raises(AssertionError) as caught:
         fails()
     (note,) = caught.value.__notes__
-    found = re.match(r"foretold found this in run (\d+) of 50 \(seed (\d+), ", note)
+    found = re.search(r"\nforetold found this in run (\d+) of 50 \(seed (\d+), ", note)
     assert found
-    assert found[1] == found[2], "the first run has the decorator's seed, 1"
+    assert int(found[2]) == seeds_of(1, int(found[1]))[-1], "they follow from the decorator's, 1"
     (saved,) = Store(Path.cwd()).all_saved()
     assert note.splitlines()[-1] == f"Replay it: foretold replay {saved.relative_to(Path.cwd())}"
     ours = Path(foretold.__file__).parent
@@ -72,7 +83,7 @@ def test_what_failed_before_comes_first():
         fails()
     with pytest.raises(AssertionError) as caught:
         fails()
-    assert caught.value.__notes__[0].startswith("foretold replayed a saved failure")
+    assert "\nforetold replayed a saved failure" in caught.value.__notes__[0]
     fails(low=10)
     assert Store(Path.cwd()).all_saved() == []
 
@@ -88,16 +99,16 @@ def test_with_arguments_the_note_shows_the_call():
 def test_seeds_of_direct_calls(monkeypatch: pytest.MonkeyPatch):
     """Environment before decorator before fresh; what is no number is refused."""
     monkeypatch.setenv("FORETOLD_SEED", "0x10")
-    holds()
-    assert SEEDS == [16, 17, 18]
+    called()
+    assert [16, *seeds_of(16, 3)] == SEEDS
     monkeypatch.setenv("FORETOLD_SEED", "ten")
     with pytest.raises(foretold.UsageError, match="FORETOLD_SEED=ten: a seed is a whole number"):
-        holds()
+        called()
     monkeypatch.delenv("FORETOLD_SEED")
     fresh = foretold.simulate(runs=1)(holds.__wrapped__)  # type: ignore[attr-defined]  # functools.wraps sets it
     fresh()
     fresh()
-    assert len({*SEEDS[3:]}) == 2
+    assert len({*SEEDS[4:]}) == 2
 
 
 def test_inside_a_run_it_is_simply_called():
@@ -106,11 +117,11 @@ def test_inside_a_run_it_is_simply_called():
     assert SEEDS == [9]
     assert foretold.replay(holds, done.tape).digest == done.digest
     assert foretold.explore(holds, runs=2, seed=5).runs == 2
-    assert SEEDS[2:] == [5, 6]
+    assert [9, 9, 9, 5, *seeds_of(5, 2)] == SEEDS, "a replay and a search warm up"
 
-    async def main(world: foretold.World) -> Any:
-        await holds()
-        await holds(extra=1)
+    async def main(world: World) -> Any:
+        await called()
+        await called(extra=1)
         return "done"
 
     assert foretold.run(main, seed=1).value == "done"
@@ -120,7 +131,7 @@ def test_inside_a_running_loop_it_is_refused():
     """It would start a loop of its own in the midst of another."""
 
     async def main() -> None:
-        holds()
+        called()
 
     with pytest.raises(foretold.UsageError, match="called from inside a running one"):
         asyncio.run(main())

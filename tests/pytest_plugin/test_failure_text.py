@@ -177,13 +177,13 @@ def test_what_the_summary_says(pytester: pytest.Pytester):
         result.assert_outcomes(passed=3)
         result.stdout.fnmatch_lines(
             [
-                "foretold: nothing to explore: test_b.py::test_no_choice makes no choice, *",
+                "foretold: nothing to explore in test_b.py::test_no_choice: no choice was *",
                 "foretold: never true in any run: more than one (test_b.py::test_points)",
             ]
         )
         result.stdout.no_fnmatch_line("*never true*a number*")
     for result in (usual, verbose):
-        result.stdout.fnmatch_lines(["foretold: 3 tests simulated, 1? runs, * runs/s"])
+        result.stdout.fnmatch_lines(["foretold: 3 tests simulated, 23 runs, * runs/s"])
     quiet.stdout.no_fnmatch_line("*simulated*")
     usual.stdout.no_fnmatch_line("*test_holds: *")
     verbose.stdout.fnmatch_lines(["  test_a.py::test_holds: 10 runs, seed *, * runs/s, held"])
@@ -226,7 +226,7 @@ def test_nothing_to_explore_is_no_warning(pytester: pytest.Pytester):
     """)
     result = pytester.runpytest("-v", "-W", "error")
     result.assert_outcomes(passed=1, warnings=0)
-    result.stdout.fnmatch_lines(["*test_no_choice: ? run*", "foretold: nothing to explore: *"])
+    result.stdout.fnmatch_lines(["*test_no_choice: ? run*", "foretold: nothing to explore in *"])
 
 
 def test_threads_that_are_left_are_told(pytester: pytest.Pytester):

@@ -100,15 +100,15 @@ def test_what_is_the_parents_stays_the_parents(pytester: pytest.Pytester):
     ("condition", "said"),
     [
         ('"FORETOLD_OBSERVE" in os.environ', "there it held"),
-        ('os.environ.get("PYTHONHASHSEED") == "0"', "there it held"),
         ('os.environ.get("FORETOLD_OBSERVE") and 1 / 0', "there it failed with *ZeroDivisionError"),
     ],
-    ids=["holds", "hash seed", "fails otherwise"],
+    ids=["holds", "fails otherwise"],
 )
 def test_a_failure_of_this_process_alone_is_told(
-    pytester: pytest.Pytester, condition: str, said: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, condition: str, said: str
 ):
     """What does not fail there, or otherwise, is reported with a NO and the difference."""
+    monkeypatch.setenv("PYTHONHASHSEED", "5")
     pytester.makepyfile(f"""
         import os
         import foretold

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import foretold
-from foretold.search.store import Store
+from foretold.search.failures.store import Store
 from foretold.tape import Choice, Tape
 from foretold.tape.file import TapeFile, load, save
 from tests.pytest_plugin.programs import FIXED, holds, lost_update
@@ -40,7 +40,7 @@ def test_yesterdays_failure_is_tried_first(pytester: pytest.Pytester):
     result.stdout.fnmatch_lines(
         [
             "E*foretold replayed a saved failure (seed *; 1 chosen value)",
-            "E*Replayed in a fresh process: yes.",
+            "E*Replayed in this process: yes.",
             f"E*Replay it: foretold replay {path.relative_to(pytester.path)}",
             "foretold: 1 test simulated, 1 run, 1 failed",
             "*test_rare: 1 run, *",
@@ -148,13 +148,50 @@ def test_a_failure_that_cannot_be_kept_is_reported_all_the_same(pytester: pytest
 
 
 def test_changed_code_is_told(pytester: pytest.Pytester):
-    """It fails as before but by other steps: said, so that nobody compares the two."""
+    """It fails as before, in another run: said, so that nobody compares the two. Nobody has
+    recorded the code, so that it has changed is no more than one of the two possible reasons."""
     pytester.makepyfile(test_bank=lost_update())
     pytester.runpytest().assert_outcomes(failed=1)
     more = lost_update().replace("    left = ", "    await asyncio.sleep(0)\n    left = ")
     pytester.makepyfile(test_bank=more)
     result = pytester.runpytest()
-    result.stdout.fnmatch_lines(["E*yes, but not by the same steps *: the code has changed since."])
+    said = "yes, but this is not the run that was recorded (the code is another one now, or *)."
+    result.stdout.fnmatch_lines([f"E*Replayed in this process: {said}"])
+
+
+CACHE = """
+import asyncio
+import foretold
+
+cache = {}
+
+@foretold.simulate(runs=50)
+async def test_lost_update():
+    if not cache:
+        await asyncio.sleep(0)
+        cache["x"] = 1
+    account = {"total": 0}
+
+    async def add():
+        before = account["total"]
+        await asyncio.sleep(0)
+        account["total"] = before + 1
+
+    await foretold.together(add(), add())
+    assert account["total"] == 2
+"""
+
+
+def test_a_cache_that_the_first_run_fills_is_no_change(pytester: pytest.Pytester):
+    """The run that is replayed is the recorded one: of a saved failure, and on demand."""
+    pytester.makepyfile(test_cache=CACHE)
+    pytester.runpytest().stdout.fnmatch_lines(["E*Replayed in a fresh process: yes."])
+    again = pytester.runpytest()
+    again.stdout.fnmatch_lines(["E*Replayed in this process: yes."])
+    [tape] = pytester.path.glob(".foretold/failures/*/*.tape")
+    pytester.runpytest("--foretold-replay", tape).stdout.fnmatch_lines(
+        ["E*Replayed in this process: yes."]
+    )
 
 
 # --foretold-replay

@@ -1,4 +1,4 @@
-"""Fixtures are set up once per test: what all runs share is warned about, and only that."""
+"""What all runs of a test share is warned about, and only that."""
 
 from __future__ import annotations
 
@@ -102,61 +102,68 @@ def test_what_is_harmless(value: Any):
     assert not is_mutable(value)
 
 
-def test_a_list_from_a_fixture_is_warned_about_once(pytester: pytest.Pytester):
-    """Names the fixture, the type, the remedy; once per test, not per run; the test still runs."""
+def test_state_on_self_that_no_run_makes_is_warned_about(pytester: pytest.Pytester):
+    """What a shared fixture puts there; named with its type, once per test; the test still runs."""
     pytester.makepyfile("""
         import pytest, foretold
 
-        @pytest.fixture
-        def log():
-            return []
+        class TestIt:
+            @pytest.fixture(autouse=True)
+            @foretold.shared
+            def attach(self):
+                self.log, self.name = [], "x"
 
-        @pytest.fixture
-        def name():
-            return "x"
-
-        @foretold.simulate(runs=5)
-        def test_shares(log, name):
-            log.append(foretold.between(0, 9))
+            @foretold.simulate(runs=5)
+            def test_shares(self):
+                self.log.append(foretold.between(0, 9))
     """)
     result = pytester.runpytest("-W", "default")
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(
-        ["*ForetoldWarning: test_shares: all runs share fixture 'log' (list). *once per test*"]
+        ["*ForetoldWarning: test_shares: all runs share self.log (list). It was made once, *"]
     )
     quiet = pytester.runpytest("-W", "ignore::foretold.ForetoldWarning")
     quiet.assert_outcomes(passed=1, warnings=0)
     strict = pytester.runpytest("-W", "error::foretold.ForetoldWarning")
     strict.assert_outcomes(failed=1)
-    strict.stdout.fnmatch_lines([">*def test_shares(log, name):", "E*all runs share*"])
+    strict.stdout.fnmatch_lines([">*def test_shares(self):", "E*all runs share*"])
 
 
-def test_state_of_the_instance_is_warned_about(pytester: pytest.Pytester):
-    """`setup_method` and `setUp` are fixtures by another name."""
+def test_set_up_of_a_class_is_done_in_every_run(pytester: pytest.Pytester):
+    """`setup_method`, `setUp` and `addCleanup` are fixtures by another name: no state is left."""
     pytester.makepyfile("""
         import unittest
         import foretold
 
+        CALLS = []
+
         class TestIt:
             def setup_method(self):
-                self.log, self.name = [], "x"
+                self.log = []
 
-            @foretold.simulate
-            def test_shares(self):
-                pass
+            @foretold.simulate(runs=5)
+            def test_it(self):
+                self.log.append(foretold.between(0, 9))
+                assert len(self.log) == 1
 
         class TestCase(unittest.TestCase):
             def setUp(self):
-                self.bag, self.name = {}, "x"
+                foretold.current_world()
+                self.bag = {}
+                self.addCleanup(CALLS.append, "cleanup")
 
-            @foretold.simulate
-            def test_too(self):
-                pass
+            def tearDown(self):
+                CALLS.append("down")
+
+            @foretold.simulate(runs=5)
+            def test_it(self):
+                self.bag[foretold.between(0, 9)] = True
+                self.assertEqual(len(self.bag), 1)
+
+        def test_after():
+            assert CALLS == ["down", "cleanup"] * (1 + 5)  # the first one warms up
     """)
-    result = pytester.runpytest("-W", "default")
-    result.assert_outcomes(passed=2, warnings=2)
-    result.stdout.fnmatch_lines(["*test_shares: all runs share self.log (list). *"])
-    result.stdout.fnmatch_lines(["*test_too: all runs share self.bag (dict). *"])
+    pytester.runpytest("-W", "error").assert_outcomes(passed=3)
 
 
 def test_whom_no_warning_concerns(pytester: pytest.Pytester):
@@ -190,15 +197,15 @@ def test_whom_no_warning_concerns(pytester: pytest.Pytester):
     pytester.runpytest("-W", "error").assert_outcomes(passed=2)
 
 
-def test_async_fixtures_are_refused(pytester: pytest.Pytester):
-    """A coroutine from a fixture would run elsewhere: a clear error with the line to write."""
+def test_what_can_be_awaited_only_once_is_refused(pytester: pytest.Pytester):
+    """A coroutine that all runs share would fail in the second: a clear error in the first."""
     pytester.makepyfile("""
         import pytest, foretold
 
         async def make_bank():
             return 1
 
-        @pytest.fixture
+        @pytest.fixture(scope="module")
         def bank():
             return make_bank()
 
@@ -208,6 +215,4 @@ def test_async_fixtures_are_refused(pytester: pytest.Pytester):
     """)
     result = pytester.runpytest("-W", "error")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["E*UsageError: fixture 'bank' is async. *", "E*bank = await make_bank()"]
-    )
+    result.stdout.fnmatch_lines(["E*UsageError: fixture 'bank' gives an awaitable, *"])

@@ -52,12 +52,12 @@ def test_a_rule_that_never_succeeds_fails_the_test(pytester: pytest.Pytester):
     ],
 )
 def test_it_can_be_a_warning(pytester: pytest.Pytester, settings: str, arguments: list[str]):
-    """Set for a test, on the command line or in the ini-file; with few runs nothing is said."""
+    """Set for a test, on the command line or in the ini-file; with few runs it is always one."""
     pytester.makepyfile(SHOP.format(settings=settings))
     result = pytester.runpytest(*arguments)
     result.assert_outcomes(passed=1)
     warned = result.stdout.str().count("rule buy never succeeded")
-    assert warned == ("runs" not in settings)
+    assert warned == 1
 
 
 def test_a_point_that_no_test_reaches_fails_the_whole(pytester: pytest.Pytester):
@@ -76,3 +76,37 @@ def test_a_word_that_is_none(pytester: pytest.Pytester):
     """A mistake is named."""
     result = pytester.runpytest("--foretold-vacuity=perhaps")
     result.stderr.fnmatch_lines(["*foretold_vacuity=perhaps: it is fail, warn or ignore*"])
+
+
+NO_VALUE = """
+import foretold
+from hypothesis import strategies as st
+
+@foretold.simulate(runs=3, vacuity="ignore")
+def test_draws():
+    foretold.draw(st.integers().filter(lambda number: False))
+"""
+
+NO_TIME = """
+import foretold
+from foretold.search import explore
+
+explore.RUNS_S = 0.1
+
+@foretold.simulate(time_s=0.1, wall_s_max=4)
+def test_never_over():
+    while True:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [(NO_VALUE, "all of 3 runs were discarded*"), (NO_TIME, "no run was over when the time*")],
+)
+def test_a_test_of_which_no_run_counts_fails(pytester: pytest.Pytester, program: str, why: str):
+    """PASSED means that something was explored, whatever the project says about vacuity."""
+    pytester.makepyfile(program)
+    result = pytester.runpytest("-v", "--foretold-vacuity=warn")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*Vacuous: nothing was explored: {why}", "*, nothing explored"])

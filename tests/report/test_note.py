@@ -13,7 +13,8 @@ import pytest
 
 import foretold
 from foretold.report.text import failure_note
-from foretold.search.failure import Failure
+from foretold.search.failures.failure import Failure
+from foretold.story.tale import Story
 from tests.report import programs
 from tests.report.stored import assert_as_stored
 
@@ -65,7 +66,7 @@ def test_the_last_line_is_always_the_command() -> None:
     failure = found_in(programs.BANK, confirm=False)
     variants = [
         failure,
-        replace(failure, story=""),
+        replace(failure, story=Story()),
         replace(failure, reproduced=False, doubt="there it held; event 3: here 'a', there 'b'"),
         replace(failure, reproduced=True, doubt="it fails in the same way there"),
         replace(failure, stock_asyncio=True, shrink_runs=0),
@@ -87,13 +88,21 @@ def test_doubts_are_told() -> None:
     assert f"\n{expected}\n" in note_on(no)
 
 
+def test_a_note_cannot_control_a_terminal() -> None:
+    """pytest prints notes as they are: what came from a program is spelt out in them."""
+    failure = replace(
+        found_in(programs.BANK, confirm=False), story=Story("\x1b[2J fails: \u202etxt")
+    )
+    assert "\n\\x1b[2J fails: \\u202etxt\n" in note_on(failure)
+
+
 def test_whether_production_can_do_it_is_told() -> None:
     """An order that stock asyncio never takes must not be sold as a bug in production."""
     failure = found_in(programs.BANK, confirm=False)
     assert failure.stock_asyncio is False
-    assert note_on(failure).splitlines()[1].startswith("Stock asyncio does not take this order")
+    assert "\nStock asyncio does not take this order" in note_on(failure)
     stock = replace(failure, stock_asyncio=True)
-    assert note_on(stock).splitlines()[1] == "Stock asyncio can do this."
+    assert "\nStock asyncio can do this.\n" in note_on(stock)
 
 
 def test_what_is_not_finished_is_told() -> None:
@@ -101,9 +110,9 @@ def test_what_is_not_finished_is_told() -> None:
     failure = found_in(programs.BANK, confirm=False)
     assert "time was up" not in note_on(failure)
     unfinished = replace(failure, unfinished=True)
-    assert note_on(unfinished).splitlines()[0].endswith(", when time was up")
+    assert ", when its runs or its time were used up\n" in note_on(unfinished)
     kept = replace(unfinished, saved_as=Path("a b.tape"))
-    assert "when time was up (go on: foretold shrink 'a b.tape')" in note_on(kept)
+    assert "used up (go on: foretold shrink 'a b.tape')" in note_on(kept)
 
 
 def test_faults_that_are_not_needed_are_not_listed() -> None:
@@ -114,6 +123,7 @@ def test_faults_that_are_not_needed_are_not_listed() -> None:
     assert "The run was configured with actors 3; buggify b on." in without
     struck = note_on(replace(failure, configuration=drawn, faults=["reset"]))
     assert "The run was configured with actors 3; buggify b on; faults reset." in struck
-    program = "The program, 2 calls of Shop's rules:\n  actor1.buy()\n  actor2.buy()"
+    calls = ["actor1.buy()", "actor2.buy()"]
+    program = Story("The program, 2 calls of Shop's rules: …", calls=calls, is_program=True)
     told = note_on(replace(failure, configuration={"actors": "1", "knob": "7"}, story=program))
     assert "The run was configured with knob 7." in told, "who acts stands in the program"

@@ -20,10 +20,10 @@ from foretold.report.tapes import (
     verdict_text,
 )
 from foretold.report.text import departures, exception_text, interrupted_text, outcome_text
-from foretold.search.causes import SET_ORDER
-from foretold.search.check import Divergence, Report
+from foretold.search.checking.causes import SET_ORDER
+from foretold.search.checking.check import Divergence, Report
 from foretold.search.explore import Progress
-from foretold.search.failure import Outcome
+from foretold.search.failures.failure import Outcome
 from foretold.tape import (
     CALLBACKS,
     ENDED,
@@ -126,7 +126,7 @@ def test_outcomes_without_a_failure() -> None:
         "  never true in any run: the moon is full"
     )
     vacuous = outcome_text(Outcome(1, 7, vacuous=True), runs=200, target="bank:main")
-    assert vacuous.startswith("nothing to explore in bank:main: it held, but no choice was ever")
+    assert vacuous.startswith("nothing to explore in bank:main: it held, but no choice was made in")
     assert max(map(len, vacuous.splitlines())) <= 100
 
 
@@ -152,7 +152,8 @@ def test_an_outcome_as_data() -> None:
     assert failure["delays"][0]["actor"] == "deposit"
     command = f"foretold replay bank:main --seed {failure['seed']}"
     assert failure["replay"].startswith(f"{command} --profile '[")
-    assert failure["story"].startswith("All take turns")
+    assert failure["story"].startswith("These two steps decide it.")
+    assert [side["who"] for side in failure["pair"]] == ["refund", "deposit"]
     held = json.loads(outcome_json(Outcome(3, 1), target="x:y", exit_code=0))
     assert (held["verdict"], held["failure"]) == ("held", None)
 
@@ -243,7 +244,7 @@ def test_verdicts_of_a_replay() -> None:
     fails = execute(main, tape, Settings.from_tape(settings))
     holds = execute(main, Tape.calm(settings), Settings.from_tape(settings))
     note = FailureNote("AssertionError", "only 5 of 12", "bank.py:21")
-    file = tape_file(failure=note, digest=fails.digest)
+    file = TapeFile(tape, failure=note, digest=fails.digest)
     assert verdict_text(file, fails) == "It fails again, as recorded."
     assert verdict_text(file, holds) == (
         "The failure is gone: the run holds. It was AssertionError: only 5 of 12 at bank.py:21"
@@ -254,9 +255,25 @@ def test_verdicts_of_a_replay() -> None:
     )
     assert verdict_text(tape_file(), fails) == "The run fails."
     assert changed_text(file, fails) == ""
-    assert changed_text(file, holds) == (
-        "warning: this is not the run that was recorded: the code has changed since."
+    text = changed_text(file, holds)
+    assert text.startswith("warning: this is not the run that was recorded (")
+    assert "the code is another one now, or something besides the tape decides" in text, (
+        "what is not known is not stated"
     )
+
+
+def test_a_replay_under_other_circumstances_states_no_cause() -> None:
+    """That the run was recorded elsewhere is known. Holding here, it shows nothing."""
+    main = bind_main(lambda: None)
+    done = execute(main, Tape.calm(), Settings())
+    file = tape_file(failure=FailureNote("KeyError", "'x'", "bank.py:9"), digest="0" * 8)
+    elsewhere = "recorded by foretold 9, this is"
+    assert verdict_text(file, done).startswith(
+        f"The run holds here, which proves nothing: {elsewhere}"
+    )
+    text = changed_text(file, done)
+    assert text.startswith(f"warning: this is not the run that was recorded ({elsewhere}")
+    assert "code" not in text
 
 
 # Checks
@@ -269,7 +286,7 @@ def test_events_in_words() -> None:
         "@1001000042000": "time jumps to 1001.000042 s",
         "@1000 worker returned 'x'": "worker ends: returned 'x'",
         "@1000 two words cancelled": "two words ends: cancelled",
-        "slow worker 3000000": "a late step of worker: 3 ms",
+        "slow worker 3000000": "the loop is late after worker: 3 ms",
         "stall worker 2500000000": "worker blocks for 2.5 s",
         "entropy 16": "16 random bytes are drawn",
         "choose who = 'bob'": "choose who = 'bob'",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import pytest
 
 import foretold
-from foretold.search.explain import Explanation, explain
-from foretold.trace import Event
+from foretold.kernel import real
+from foretold.search.failures.explain import Explanation, explain
+from foretold.trace.events import Chose, Event
 from foretold.world.run import bind_main
 from tests.search.test_explore import found, lost_update
 from tests.search.test_shrink import lost_on_the_wire, operations, racy_counter
@@ -47,15 +49,21 @@ def test_the_read_that_comes_too_early_decides() -> None:
 def test_a_value_that_decides() -> None:
     """Choices are points of the run like steps."""
     event = event_at_the_jump(explained(operations, found(operations, runs=500)))
-    assert event.kind == "chose"
-    assert event.text.startswith("amount = ")
+    assert isinstance(event, Chose)
+    assert event.label == "amount"
+
+
+SECOND = ("(world)", "second", "_accept_connection2-")
+"""Who gets through first: by a message that is late, at the client, or at the server's handler."""
 
 
 @pytest.mark.parametrize(
     ("main", "settings", "actor"),
-    [(racy_counter, {"preempt": "lines"}, "Thread-"), (lost_on_the_wire, {}, "second")],
+    [(racy_counter, {"preempt": "lines"}, "Thread-"), (lost_on_the_wire, {}, SECOND)],
 )
-def test_threads_and_messages(main: Any, settings: dict[str, Any], actor: str) -> None:
+def test_threads_and_messages(
+    main: Any, settings: dict[str, Any], actor: str | tuple[str, ...]
+) -> None:
     """The second thread reads; the second client gets through first."""
     failure = found(main, runs=2_000, seed=1_000, **settings)
     figure = explained(main, failure, continuations=12, points=8)
@@ -69,6 +77,17 @@ def test_a_figure_is_deterministic() -> None:
     figures = [explained(operations, failure, continuations=5, points=5) for _ in range(2)]
     assert shares(figures[0]) == shares(figures[1])
     assert figures[0].runs == figures[1].runs
+
+
+def test_a_busy_clock_changes_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour passes with each look at the real clock. The figure is that of an idle machine."""
+    failure = found(operations, runs=500)
+    usual = explained(operations, failure, continuations=5, points=5)
+    hours = itertools.count()
+    monkeypatch.setattr(real, "monotonic", lambda: 3_600.0 * next(hours))
+    late = explained(operations, failure, continuations=5, points=5)
+    assert not late.is_cut_short
+    assert (shares(late), late.runs) == (shares(usual), usual.runs)
 
 
 def test_a_seeded_tape_is_recorded_first() -> None:

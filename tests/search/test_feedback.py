@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import random
 
 import pytest
 
 import foretold
 from foretold.kernel.reach import Feature
-from foretold.search.corpus import Corpus, Lineage, changed
-from foretold.search.feedback import Coverage, Sieve
+from foretold.report.campaign import coverage_lines
+from foretold.report.data import outcome_json
+from foretold.search.failures.failure import Outcome
+from foretold.search.planning.corpus import Corpus, Lineage, changed
+from foretold.search.planning.feedback import Coverage, Sieve
 from foretold.tape import Tape
 from foretold.world.run import bind_main, execute
 from foretold.world.settings import Settings
@@ -120,6 +124,53 @@ def test_news_growth_and_what_is_unseen() -> None:
         expected += coverage.per_run
     assert abs(unseen / truth - 1) < 0.1
     assert abs(expected / (5 * truth / 1_000) - 1) < 0.1
+
+
+def test_nothing_is_estimated_from_few_runs() -> None:
+    """One run has reached all that was reached: no figure for a thousand further ones follows."""
+    coverage = Coverage()
+    coverage.add(("x", str(number)) for number in range(4))
+    assert coverage_lines(coverage) == [
+        "  reached 4 different hand-overs, states, faults and points"
+    ]
+    told = json.loads(outcome_json(Outcome(1, 7, coverage=coverage), target="x", exit_code=0))
+    assert told["coverage"]["expected_new_per_run"] is None
+    assert told["coverage"]["unseen_at_least"] is None
+
+
+@pytest.mark.parametrize(
+    ("once", "twice", "runs", "said"),
+    [
+        (1, 0, 50, "the next 50 runs may reach about 1 more"),
+        (
+            30,
+            3,
+            50,
+            "the next 50 runs may reach about 30 more; at least 107 are unseen (estimates: "
+            "56% seen)",
+        ),
+        (
+            2,
+            0,
+            50_000,
+            "the next 1,000 runs may reach about 0 more; at least 1 are unseen (estimates: "
+            "99% seen)",
+        ),
+    ],
+)
+def test_estimates_do_not_contradict_each_other(
+    once: int, twice: int, runs: int, said: str
+) -> None:
+    """Where more is expected, not all is seen; and no estimate reaches further ahead than there
+    were runs."""
+    coverage = Coverage()
+    for times in range(3):
+        often = [("often", str(number)) for number in range(1000 if runs > 1000 else 104)]
+        seldom = [("once", str(number)) for number in range(once)] if times == 0 else []
+        also = [("twice", str(number)) for number in range(twice)] if times < 2 else []
+        coverage.add([*often, *seldom, *also])
+    coverage.runs = runs
+    assert coverage_lines(coverage)[-1] == f"  {said}"
 
 
 def test_nothing_is_unseen_when_all_was_seen_often() -> None:

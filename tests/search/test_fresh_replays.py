@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import foretold
-from foretold.search.observe import Observation
-from foretold.search.replayers import FreshReplayer
-from foretold.search.targets import find_function
+from foretold.search.checking.observe import Observation
+from foretold.search.checking.replayers import FreshReplayer
+from foretold.search.workers.targets import find_function
 from foretold.tape.file import load
 from tests.helpers import SOAK_FACTOR
 from tests.report import programs

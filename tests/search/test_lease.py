@@ -95,7 +95,7 @@ def found_and_told(seed: int, *, shrink: bool) -> None:
 
 def test_a_search_finds_it_and_tells_it() -> None:
     """With faults on, a search finds it by itself."""
-    found_and_told(100, shrink=False)
+    found_and_told(900, shrink=False)
 
 
 @pytest.mark.soak

@@ -11,13 +11,14 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 import foretold
-from foretold.cli.explore import explore_command
+from foretold.cli.verbs import app
 from foretold.errors import UsageError
 from foretold.report.live import smoke_json, smoke_text
-from foretold.search.live import check_url, explore_url
-from foretold.search.live_hosts import fenced, may_ask
+from foretold.search.checking.live import check_url, explore_url
+from foretold.search.checking.live_hosts import fenced, may_ask
 from tests.cli.command import foretold as command
 from tests.search.live_server import SCHEMA, serving
 
@@ -101,7 +102,7 @@ def test_only_this_machine_is_asked_unless_a_host_is_named() -> None:
     assert check_url("https://staging/api/", ["staging"]) == "https://staging/api"
     wrong_ports = ("http://127.0.0.1:99999", "http://127.0.0.1:0", "http://127.0.0.1:http")
     for wrong in ("127.0.0.1:8000", "ftp://localhost/", "http://", "http://[::1", *wrong_ports):
-        with pytest.raises(UsageError, match="is no URL"):
+        with pytest.raises(UsageError, match="is not the URL"):
             check_url(wrong, ())
 
 
@@ -193,13 +194,13 @@ def test_nobody_listens() -> None:
     """A port that was free a moment ago: the words say what to do."""
     with serving() as server:
         url = server.url
-    with pytest.raises(UsageError, match=r"nobody listens there.*uvicorn"):
+    with pytest.raises(UsageError, match=r"nothing listens there.*uvicorn"):
         explore_url(Api, url)
 
 
 def test_functions_are_no_machines() -> None:
     """What they do is not said by rules, so no server could be put in their place."""
-    with pytest.raises(UsageError, match="--url is for machines"):
+    with pytest.raises(UsageError, match="--url needs a machine"):
         explore_url(test_nobody_listens, "http://127.0.0.1:1")
 
 
@@ -218,20 +219,20 @@ def test_the_command(tmp_path: Path) -> None:
     assert held.code == 0, held.err
     assert json.loads(held.out)["runs"] == 3
     assert refused.code == 2
-    assert "--workers has no meaning with --url" in refused.err
+    assert "--workers does not work with --url" in refused.err
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--url", "http://127.0.0.1:1", "--plant"], "--plant has no meaning with --url"),
-        (["--url", "http://127.0.0.1:1", "--mutant", "x"], "--mutant has no meaning with --url"),
-        (["--url", "http://127.0.0.1:1", "--keep-going"], "--keep-going has no meaning with --url"),
-        (["--url", "http://127.0.0.1:1", "--junit", "x"], "--junit has no meaning with --url"),
-        (["--allow-host", "staging"], "--allow-host staging has no meaning without --url"),
+        (["--url", "http://127.0.0.1:1", "--plant"], "--plant does not work with --url"),
+        (["--url", "http://127.0.0.1:1", "--mutant", "x"], "--mutant does not work with --url"),
+        (["--url", "http://127.0.0.1:1", "--keep-going"], "--keep-going does not work with --url"),
+        (["--url", "http://127.0.0.1:1", "--junit", "x"], "--junit does not work with --url"),
+        (["--allow-host", "staging"], "--allow-host staging needs --url"),
     ],
 )
 def test_options_without_meaning_are_refused(options: list[str], said: str) -> None:
     """Rather than ignored: who plants mutants would think that they were caught."""
-    with pytest.raises(UsageError, match=said):
-        explore_command.main(["box.py:Api", *options], standalone_mode=False)
+    result = CliRunner().invoke(app, ["explore", "box.py:Api", *options], prog_name="foretold")
+    assert (result.exit_code, said in result.output) == (2, True), result.output

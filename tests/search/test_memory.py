@@ -41,6 +41,7 @@ def test_runs_that_fail_leave_few_worlds() -> None:
     after a certain number. Planted: without that, each of the runs would stay."""
     worlds = Worlds(fails=True)
     runs = 3 * FAILURES_PER_COLLECTION
-    foretold.explore(worlds.main, runs=runs, keep_going=True, shrink=False, confirm=False)
+    outcome = foretold.explore(worlds.main, runs=runs, keep_going=True, shrink=False, confirm=False)
+    assert outcome.failure is not None
     assert worlds.runs >= runs
     assert worlds.most <= FAILURES_PER_COLLECTION + 3

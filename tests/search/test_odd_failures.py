@@ -16,11 +16,17 @@ from xml.etree import ElementTree
 import pytest
 
 import foretold
-from foretold.report.campaign import campaign_text
+from foretold.report.campaign import campaign_text, group_lines
 from foretold.report.data import outcome_json
 from foretold.report.exports import github_annotations, junit_xml
 from foretold.search.explore import Interrupted
-from foretold.search.signature import TEXT_MAX, place_of
+from foretold.search.failures.failure import Outcome
+from foretold.search.failures.retry import failure_of
+from foretold.search.workers.warming import run_warm
+from foretold.story.signature import TEXT_MAX, place_of
+from foretold.tape.file import load
+from foretold.world.run import bind_main
+from foretold.world.settings import Settings
 from tests.report import programs
 
 
@@ -83,6 +89,28 @@ def test_machines_get_no_endless_message() -> None:
     assert "\0" not in annotation
 
 
+def test_a_saved_failure_was_found_in_no_run(tmp_path: Path) -> None:
+    """One that fails again before anything is searched is told so, in annotations and lists."""
+
+    async def main() -> None:
+        raise RuntimeError("always")
+
+    outcome = foretold.explore(main, runs=1, save_to=tmp_path, target="x:main", confirm=False)
+    assert outcome.failure is not None
+    path = outcome.failure.saved_as
+    assert path is not None
+    file = load(path)
+    done = run_warm(bind_main(main), file.tape, Settings(), detail=True)
+    again = failure_of(done, file, path)
+    assert again is not None
+    both = Outcome(0, 7)
+    both.failures = [again, again]
+    [annotation, _] = github_annotations(both, "x:main")
+    assert "(a saved failure, which fails again)" in annotation
+    assert "run 0" not in annotation
+    assert group_lines(both, "x:main")[0] == "2 kinds of failure of x:main:"
+
+
 def test_a_fork_that_dies_is_a_failure() -> None:
     """With `isolation="fork"` a crash is found as any other failure; nothing is claimed of stock
     asyncio, which nobody has tried."""
@@ -142,7 +170,7 @@ def test_a_saved_crash_still_fails(tmp_path: Path) -> None:
 def test_a_run_that_is_not_the_same_twice() -> None:
     """Module state decides along with the tape: the report says so, and claims nothing of stock
     asyncio or of who took turns."""
-    runs = 0
+    runs = -1  # the first one does not count
 
     async def main() -> None:
         nonlocal runs
@@ -210,7 +238,7 @@ def hangs() -> None:
 
 def test_time_is_up_for_a_worker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search ends, kills it, and does not say that the program held."""
-    monkeypatch.setattr("foretold.search.explore.GRACE_S", 0.0)
+    monkeypatch.setattr("foretold.search.explore.RUNS_S", 0.0)
     outcome = foretold.explore(hangs, runs=10, workers=2, time_s=0.1, confirm=False)
     assert outcome.runs == 0
     assert outcome.vacuous

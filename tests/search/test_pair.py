@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import foretold
-from foretold.search import pair as pairs
-from foretold.search.pair import Pair
-from foretold.trace import Event, Trace
+from foretold.search.failures import pair as pairs
+from foretold.search.planning.allowance import Allowance
+from foretold.story.decision import Pair
+from foretold.trace.events import CalledBack, Event, Resumed
+from foretold.trace.record import Trace
 from foretold.world.run import bind_main, execute
 from foretold.world.settings import Settings
 from tests.helpers import again
@@ -40,7 +42,7 @@ def events_of(main: Callable[..., Any], tape: foretold.Tape) -> list[Event]:
     """The steps of a run."""
     trace = Trace(detail=True)
     execute(bind_main(main), tape, Settings.from_tape(tape.settings), trace=trace)
-    return [event for event in trace.events if event.kind in ("resumes", "callback")]
+    return [event for event in trace.events if isinstance(event, Resumed | CalledBack)]
 
 
 def order_of(main: Callable[..., Any], tape: foretold.Tape, pair: Pair) -> tuple[int, int]:
@@ -192,7 +194,7 @@ def test_no_longer_than_it_may_take() -> None:
     def watch(tape: foretold.Tape, trace: Trace) -> Any:
         raise AssertionError("no time is left for a run")
 
-    assert pairs.what_decides(watch, done, failure.signature, s_max=-1) is None
+    assert pairs.what_decides(watch, done, failure.signature, Allowance(0)) is None
 
 
 def test_runs_that_were_to_start_afresh_are_not_mixed() -> None:

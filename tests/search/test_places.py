@@ -7,8 +7,9 @@ import contextlib
 import threading
 
 import foretold
-from foretold.search.places import with_telling_places
-from foretold.trace import Event, Place
+from foretold.story.places import with_telling_places
+from foretold.trace import Place
+from foretold.trace.events import Event, Resumed
 from tests.search.test_explore import found
 
 HELPER, READ, WRITE, CALL = (Place("app.py", line, "f") for line in (1, 20, 30, 40))
@@ -16,7 +17,7 @@ HELPER, READ, WRITE, CALL = (Place("app.py", line, "f") for line in (1, 20, 30, 
 
 def event(actor: str, step: int, *lines: Place) -> Event:
     """A step that goes on at the first line, reached from the others."""
-    return Event(step, "main", actor, step, "resumes", "", lines[0], lines[1:])
+    return Resumed(step, "main", actor, step, lines[0], lines[1:])
 
 
 def test_a_helper_gives_way_to_its_caller() -> None:
@@ -98,4 +99,4 @@ def test_a_plain_main_fails_as_the_main_thread() -> None:
     last = failure.story.partition("What happened")[2].partition("\nThese two")[0].splitlines()
     assert "MainThread" in last[-1]
     assert "fails: AssertionError: the worker came first" in last[-1]
-    assert "waits for ever" not in failure.story
+    assert "waits forever" not in failure.story

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import foretold
 from foretold.report.planted import planting_json, planting_text
+from foretold.search.checking.plant import plant
 from foretold.search.explore import explore
-from foretold.search.plant import plant
 
 MUTANTS = ["lost update", "no check", "nobody looks", "refuses all"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import foretold
-from foretold.search import store as module
-from foretold.search.store import Store
+from foretold.search.failures import store as module
+from foretold.search.failures.store import Store
 from tests.search import campaign_programs
 
 TEST = "tests/test_bank.py::TestTransfers::test_no_money_is_lost[3-über]"

@@ -5,18 +5,35 @@ Most of them are told of real runs on hand-written tapes, so that no search has 
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from foretold.search.story import LINES_MAX, tell, tell_run
-from foretold.search.wording import Wording
-from foretold.search.words import SOURCE_CHARS_MAX
+from foretold.story.story import LINES_MAX, tell, tell_run
+from foretold.story.wording import Wording
+from foretold.story.words import SOURCE_CHARS_MAX
 from foretold.tape import CALLBACKS, ENDED, Choice, Hold, Schedule, Slow, Tape
-from foretold.trace import KEPT_EVENTS, MADE_BY, NOBODY, REQUEST, Event, Place
+from foretold.trace import CANCELLED, Place
+from foretold.trace.events import (
+    NOBODY,
+    WORLD,
+    CalledBack,
+    Chose,
+    Ended,
+    Event,
+    Executed,
+    Failed,
+    Made,
+    Request,
+    Resumed,
+)
+from foretold.trace.record import KEPT_EVENTS
 from foretold.world.run import Run, bind_main, execute
 from foretold.world.settings import Settings
 from tests.report import programs
@@ -147,7 +164,7 @@ def test_a_late_loop_and_a_jump_of_time() -> None:
         "  5.007005 s                    the event loop is late: this step took 7 ms\n"
         "  5.007006 s  main  bank.py:7   goes on, runs to line 8: "
         "await asyncio.sleep(0.001)\n"
-        "  5.007008 s                    (a timeout expires)\n"
+        "  5.007008 s                    (a timeout of main expires)\n"
         "  5.007009 s  main  bank.py:8   goes on, runs to line 19: "
         'assert done, "timed out"\n'
         "  5.007009 s  main  bank.py:19  fails: AssertionError: timed out"
@@ -173,11 +190,11 @@ def test_values_that_were_chosen() -> None:
 def test_values_chosen_before_the_story_begins_are_listed() -> None:
     """The story begins late; what was chosen earlier still explains it."""
     events = [
-        event("main", 1, "resumes"),
-        event("main", 1, "chose", "amount = 50"),
-        event("a", 1, "resumes"),
-        event("b", 1, "resumes"),
-        event("a", 2, "resumes"),
+        step("main", 1),
+        event(Chose, "main", 1, label="amount", value="50"),
+        step("a", 1),
+        step("b", 1),
+        step("a", 2),
     ]
     story, _ = tell(Schedule.of([Hold("main", "a", 2, "b", 1)]), events, 0)
     assert "Chosen before: amount = 50.\nWhat happened" in story
@@ -214,7 +231,9 @@ def test_nothing_of_what_comes_after_the_failure_or_of_asyncio_itself() -> None:
         "    asyncio.create_task(asyncio.sleep(9))\n    await asyncio.gather(",
     )
     done = run_on(text, Hold("main", "deposit", 2, "refund", ENDED))
-    assert any(e.text == "cancelled" for e in done.trace.events), "what is left was cancelled"
+    assert any(isinstance(e, Ended) and e.outcome.how == CANCELLED for e in done.trace.events), (
+        "what is left was cancelled"
+    )
     story = tell_run(done)[0]
     assert "cancelled" not in story
     assert "sleep(9)" not in story
@@ -284,33 +303,34 @@ def test_a_seeded_run_is_told_from_what_its_scheduler_did() -> None:
 # With hand-made events: what no small program shows
 
 
-def event(
-    actor: str,
-    step: int,
-    kind: str,
-    text: str = "",
-    *,
-    file: str = "app.py",
-    line: int = 1,
-    host: str = "main",
-) -> Event:
+_clock_ns = itertools.count(1_000, 1_000)
+
+
+def event(kind: type[Event], actor: str, step: int, **facts: Any) -> Event:
     """One event; time is counted by a clock of its own, a microsecond each."""
-    event.now_ns += 1_000  # type: ignore[attr-defined]  # a counter, where it is used
-    place = Place(file, line, "f") if kind == "resumes" else None
-    return Event(event.now_ns, host, actor, step, kind, text, place)  # type: ignore[attr-defined]  # as above
+    return kind(next(_clock_ns), facts.pop("host", "main"), actor, step, **facts)
 
 
-event.now_ns = 0  # type: ignore[attr-defined]  # as above
+def step(
+    actor: str, number: int, *, file: str = "app.py", line: int = 1, host: str = "main"
+) -> Event:
+    """A task makes a step."""
+    return event(Resumed, actor, number, place=Place(file, line, "f"), host=host)
+
+
+def request(time_ns: int, answer: str = "") -> Event:
+    """A client asks, or has its answer."""
+    return Request(time_ns, "web", WORLD, number=1, client="actor1", asks="GET /", answer=answer)
 
 
 def test_library_paths_are_cut_to_the_package() -> None:
     """The path of an interpreter says nothing to a reader and differs between machines."""
     stdlib, site = (sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
     events = [
-        event("a", 1, "resumes", file=os.path.join(stdlib, "asyncio", "queues.py"), line=158),
-        event("b", 1, "resumes", file=os.path.join(site, "httpx", "_client.py"), line=7),
-        event("c", 1, "resumes", file=str(Path.cwd() / "src" / "app.py"), line=3),
-        event("d", 1, "resumes", file="/elsewhere/app.py", line=4),
+        step("a", 1, file=os.path.join(stdlib, "asyncio", "queues.py"), line=158),
+        step("b", 1, file=os.path.join(site, "httpx", "_client.py"), line=7),
+        step("c", 1, file=str(Path.cwd() / "src" / "app.py"), line=3),
+        step("d", 1, file="/elsewhere/app.py", line=4),
     ]
     story, _ = tell(Schedule(), events, 0)
     for shown in ("  asyncio/queues.py:158 ", "  httpx/_client.py:7 ", "  src/app.py:3 "):
@@ -320,7 +340,7 @@ def test_library_paths_are_cut_to_the_package() -> None:
 
 def test_a_long_story_keeps_its_beginning_and_its_end() -> None:
     """A limit on lines, whatever happens; what is left out is counted."""
-    events = [event("main", n, "resumes", line=n) for n in range(1, 201)]
+    events = [step("main", n, line=n) for n in range(1, 201)]
     story, _ = tell(Schedule(), events, 0)
     lines = story.splitlines()
     assert len(lines) == LINES_MAX + 3
@@ -331,11 +351,11 @@ def test_a_long_story_keeps_its_beginning_and_its_end() -> None:
 
 def test_time_that_passes_fits_the_times_beside_it() -> None:
     """Between two lines others may be hidden: the whole time from one to the other is told."""
-    steps = [event("main", 1, "resumes")]
+    steps = [step("main", 1)]
     for number in range(40):
-        later = event(f"poll-{number}", 1, "resumes")
-        steps.append(later._replace(time_ns=(number + 1) * 1_000_000_000))
-    steps.append(event("main", 2, "resumes")._replace(time_ns=40_000_001_000))
+        later = step(f"poll-{number}", 1)
+        steps.append(replace(later, time_ns=(number + 1) * 1_000_000_000))
+    steps.append(replace(step("main", 2), time_ns=40_000_001_000))
     first = steps[0].time_ns
     story, _ = tell(Schedule(), steps, first)
     assert [line.strip() for line in lines_about(story, "later")] == ["(40 s later)"]
@@ -344,14 +364,14 @@ def test_time_that_passes_fits_the_times_beside_it() -> None:
 
 def test_a_run_that_was_too_long_to_be_kept() -> None:
     """The beginning is lost: said, so that nobody takes the first line for the first step."""
-    events = [event("main", n, "resumes", line=n) for n in range(100, 100 + KEPT_EVENTS)]
+    events = [step("main", n, line=n) for n in range(100, 100 + KEPT_EVENTS)]
     story, _ = tell(Schedule(), events, 0)
     assert "\n  … of a long run: the last 20,000 events\n" in story
 
 
 def test_hosts_are_named_where_there_are_several() -> None:
     """Two hosts may both run a `worker`."""
-    events = [event("worker", 1, "resumes", host="api"), event("worker", 1, "resumes", host="db")]
+    events = [step("worker", 1, host="api"), step("worker", 1, host="db")]
     story, _ = tell(Schedule(), events, 0)
     assert "  api/worker  " in story
     assert "  db/worker   " in story
@@ -360,11 +380,11 @@ def test_hosts_are_named_where_there_are_several() -> None:
 def test_a_callback_that_ends_a_hold_is_put_into_words() -> None:
     """`gather.<locals>._done_callback` is asyncio's name for it, not the reader's."""
     events = [
-        event("a", 1, "resumes"),
-        event(CALLBACKS, 1, "callback", "gather.<locals>._done_callback"),
-        event("a", 2, "resumes"),
-        event(CALLBACKS, 2, "callback", "Pool._wake"),
-        event("a", 3, "resumes"),
+        step("a", 1),
+        event(CalledBack, CALLBACKS, 1, name="gather.<locals>._done_callback"),
+        step("a", 2),
+        event(CalledBack, CALLBACKS, 2, name="Pool._wake"),
+        step("a", 3),
     ]
     holds = [Hold("main", "a", 2, CALLBACKS, 1), Hold("main", "a", 3, CALLBACKS, 2)]
     story, _ = tell(Schedule.of(holds), events, 0)
@@ -374,7 +394,7 @@ def test_a_callback_that_ends_a_hold_is_put_into_words() -> None:
 
 def test_holds_of_tasks_that_never_were_are_not_told() -> None:
     """A tape may be older than the code: what it says of other tasks has no place in the story."""
-    events = [event("main", 1, "resumes")]
+    events = [step("main", 1)]
     story, delays = tell(Schedule.of([Hold("main", "gone", 3, "main", 1)]), events, 0)
     assert delays == []
     assert "gone" not in story
@@ -396,14 +416,14 @@ def test_a_run_without_events_has_a_story_too() -> None:
 
 def conducted(*told: Event, error: BaseException | None = None) -> str:
     """The story of a machine's run, of which these events are known."""
-    begin = [event("Shop", 1, "resumes"), event("Shop", 1, "chose", "agents = 3")]
+    begin = [step("Shop", 1), event(Chose, "Shop", 1, label="agents", value="3")]
     return tell(Schedule(), [*begin, *told], 0, error=error, is_conducted=True)[0]
 
 
 def test_what_a_machine_has_chosen_before_the_first_call_is_one_line() -> None:
     """It is part of how the run was set up, and none of its moments."""
     story = conducted(
-        event("actor1.buy-1", 1, "resumes"), event("actor1.buy-1", 1, "chose", "n = 2")
+        step("actor1.buy-1", 1), event(Chose, "actor1.buy-1", 1, label="n", value="2")
     )
     assert "Chosen before: agents = 3.\n" in story
     assert lines_about(story, "agents = 3") == ["Chosen before: agents = 3."]
@@ -414,9 +434,9 @@ def test_what_no_task_has_done_is_nobody_s() -> None:
     """An invariant that was broken by a commit: neither who happened to run then nor a callback
     is to blame. Its time is not before what led to it, though the clocks of hosts differ."""
     told = [
-        event("actor1.buy-1", 1, "resumes"),
-        Event(9_000_000_000, "postgres", "session 1", 1, "executes", "COMMIT → COMMIT", None),
-        Event(4_000, "postgres", NOBODY, 0, "failed", "too many", None),
+        step("actor1.buy-1", 1),
+        Executed(9_000_000_000, "postgres", "session 1", 1, sql="COMMIT", tags=("COMMIT",)),
+        Failed(4_000, "postgres", NOBODY, said="too many"),
     ]
     (last,) = lines_about(conducted(*told, error=AssertionError("too many")), "fails: ")
     assert last.split(maxsplit=2) == ["9.000000", "s", "fails: AssertionError: too many"]
@@ -425,22 +445,22 @@ def test_what_no_task_has_done_is_nobody_s() -> None:
 def test_the_task_of_a_helper_is_called_after_the_call() -> None:
     """`_caught` says nothing; which rule has started it does."""
     told = [
-        event("actor1.buy-1", 1, "resumes"),
-        event("_caught-2", 0, MADE_BY, "actor1.buy-1"),
-        event("_caught-2", 1, "resumes"),
-        event("_caught-2", 1, "failed", "no"),
+        step("actor1.buy-1", 1),
+        event(Made, "_caught-2", 0, by="actor1.buy-1"),
+        step("_caught-2", 1),
+        event(Failed, "_caught-2", 1, said="no"),
     ]
     story = conducted(*told, error=AssertionError("no"))
     assert "  actor1.buy-1  " in story
     assert "_caught" not in story
-    named = [each._replace(actor=each.actor.replace("_caught", "pays")) for each in told]
+    named = [replace(each, actor=each.actor.replace("_caught", "pays")) for each in told]
     assert "  actor1.buy-1 (pays)  " in conducted(*named, error=AssertionError("no"))
 
 
 def test_a_run_keeps_who_made_which_task() -> None:
     """With detail alone, and without any effect on the run."""
     done = run_on(programs.BANK, Hold("main", "deposit", 2, "refund", ENDED))
-    made = {e.actor: e.text for e in done.trace.events if e.kind == MADE_BY}
+    made = {e.actor: e.by for e in done.trace.events if isinstance(e, Made)}
     assert made == {"deposit": "main", "refund": "main"}
 
 
@@ -458,9 +478,8 @@ def test_a_long_message_is_cut_between_words() -> None:
 def test_time_that_passed_is_counted_up_to_what_is_shown() -> None:
     """Steps that are left out in between have no line, but they take their time."""
     told = [
-        event("Shop", 2, "resumes")._replace(time_ns=5_000_000),
-        Event(30_000_000, "web", "(world)", 0, REQUEST, "actor1: GET / → 200", None),
+        replace(step("Shop", 2), time_ns=5_000_000),
+        request(30_000_000, "200"),
     ]
-    first = Event(1_000_000, "web", "(world)", 0, REQUEST, "actor1: GET /", None)
-    story = conducted(first, *told)
+    story = conducted(request(1_000_000), *told)
     assert lines_about(story, " later)") == [f"{' ' * 14}(29 ms later)"]

@@ -9,8 +9,8 @@ import pytest
 
 import foretold
 from foretold.report.campaign import together_lines
-from foretold.search.signature import Signature
-from foretold.search.swarm import Swarm
+from foretold.search.planning.swarm import Swarm
+from foretold.story.signature import Signature
 
 FAILURE = Signature("AssertionError", "bank.py:3")
 

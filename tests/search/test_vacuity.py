@@ -14,10 +14,10 @@ from foretold.report.campaign import campaign_text
 from foretold.report.data import outcome_json
 from foretold.report.exports import github_annotations, junit_xml
 from foretold.report.vacuity import tally_lines
+from foretold.search.checking.vacuity import RUNS_MIN, Hollow
 from foretold.search.explore import explore
-from foretold.search.failure import Failure, Outcome
-from foretold.search.signature import signature_of
-from foretold.search.vacuity import RUNS_MIN, Hollow
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.story.signature import signature_of
 from foretold.tape import Tape
 from foretold.world.faults.faultset import sets_within
 
@@ -102,9 +102,24 @@ def test_all_that_comes_to_nothing() -> None:
     assert found["invariant", "never_looked_at"] == "was never checked"
 
 
-def test_few_runs_say_nothing() -> None:
-    """One run fewer than the stated number, and nobody is blamed."""
-    assert explore(Idle, runs=RUNS_MIN - 1, seed=2).hollow == []
+def test_few_runs_give_no_verdict_but_a_warning() -> None:
+    """One run fewer than the stated number, and it is no verdict. Rules that never succeeded are
+    warned about after any number of runs."""
+    outcome = explore(Idle, runs=RUNS_MIN - 1, seed=2)
+    assert (outcome.hollow, outcome.is_vacuous) == ([], False)
+    idle = {"is_refused", "is_lost", "may_not", "needs_some"}
+    assert {(each.sort, each.name) for each in outcome.hints} == {("rule", name) for name in idle}
+    assert idle <= {each.name for each in explore(Idle, runs=1, seed=2).hints}
+    assert explore(Idle, runs=RUNS_MIN, seed=2).hints == []
+    assert str(outcome).startswith("held in 99 runs, seed 2, but rule is_refused never succeeded: ")
+
+
+def test_a_fault_that_never_happened_in_few_runs() -> None:
+    """It is warned about. Why it did not happen is not known, so nothing is said about that."""
+    outcome = explore(_alone, runs=5, seed=3, faults=foretold.faults.network)
+    [hint] = outcome.hints
+    assert str(hint) == "fault network never happened in 5 runs"
+    assert not outcome.is_vacuous
 
 
 def test_a_search_that_failed_says_nothing() -> None:
@@ -181,7 +196,7 @@ def test_a_fault_that_is_never_felt() -> None:
 
     faults = foretold.faults.disk.only("io_error")
     found = _hollow(explore(main, runs=RUNS_MIN, seed=1, faults=faults))
-    assert found["fault", "io_error"].startswith("was never felt: injected ")
+    assert found["fault", "io_error"].startswith("had no effect: it was injected ")
 
 
 def test_sets_within_a_setting() -> None:
@@ -233,6 +248,51 @@ def test_the_table() -> None:
         "- sometimes a leader was never true",
         "    search longer.",
     ]
+
+
+def test_the_table_of_a_short_search() -> None:
+    """The same, and called a warning; programs read it under a name of its own."""
+    outcome = _told()
+    outcome.runs, outcome.hints, outcome.hollow = 9, outcome.hollow[:1], []
+    lines = campaign_text(outcome, runs=9, target="shop:Shop").splitlines()
+    assert "  buy       1                   0        1       0          0  <- nothing" in lines
+    assert lines[-3:] == [
+        "Few runs, so this is no verdict, but worth a look:",
+        "- rule buy never succeeded: the application refused it",
+        "    look at why.",
+    ]
+    data = json.loads(outcome_json(outcome, target="shop:Shop", exit_code=0))
+    assert (data["verdict"], data["vacuity"], data["hints"][0]["name"]) == ("held", [], "buy")
+    [line] = [line for line in github_annotations(outcome, "shop:Shop") if "rule buy" in line]
+    assert line.startswith("::warning ")
+
+
+def test_why_nothing_was_explored() -> None:
+    """What was seen, and no more: no choice, one schedule, no value, or no run at all."""
+    one = Outcome(4, 7, vacuous=True)
+    assert one.why_vacuous.startswith("no choice was made in 4 runs (no two tasks could")
+    one.covered = "all schedules with at most 2 delays"
+    assert one.why_vacuous.startswith("no two tasks were ever ready at the same time")
+    one.discarded = 4
+    assert one.why_vacuous.startswith("all of 4 runs were discarded")
+    one.runs = one.discarded = 0
+    assert one.why_vacuous == "no run was over when the time was up"
+
+
+def test_exhaustive_over_discarded_runs_is_no_success() -> None:
+    """Each of its runs says nothing, and so does the whole."""
+
+    async def main() -> None:
+        await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0))
+        foretold.draw(st.integers().filter(lambda number: False))
+
+    outcome = explore(main, strategy="exhaustive", delays=1)
+    assert outcome.discarded == outcome.runs > 1
+    assert outcome.vacuous
+    with pytest.raises(foretold.Vacuous, match=r"nothing was explored: all of .* were discarded"):
+        outcome.raise_failure()
+    assert 'failures="1"' in junit_xml(outcome, runs=9, target="x")
+    assert 'skipped="0"' in junit_xml(outcome, runs=9, target="x")
 
 
 def test_a_table_beside_failures_is_short() -> None:

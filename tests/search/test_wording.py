@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from foretold.search.wording import Wording, common_folder
-from foretold.trace import Event, Place
+from foretold.story.wording import Wording, common_folder
+from foretold.trace import Place
+from foretold.trace.events import Event, Resumed
 
 ID = "00000003-0000-4000-8000-000000000007"
 
@@ -37,7 +38,7 @@ def test_without_names_nothing_changes() -> None:
 
 def at(file: str) -> Event:
     """A step there."""
-    return Event(0, "main", "task", 1, "resumes", "", Place(file, 1, "f"))
+    return Resumed(0, "main", "task", 1, Place(file, 1, "f"))
 
 
 def test_a_common_folder_is_said_once() -> None:

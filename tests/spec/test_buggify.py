@@ -79,3 +79,30 @@ def test_a_site_needs_a_name() -> None:
 
     with pytest.raises(foretold.UsageError, match="needs a name"):
         foretold.run(main)
+
+
+async def waits() -> list[float]:
+    """How long one site waits, each time."""
+    return [await foretold.buggify_delay("slow", 0.002, 0.005) for _ in range(CALLS)]
+
+
+def test_a_delay_is_drawn_and_waited_for() -> None:
+    """In the bounds that were given, in virtual time; and not at all where the site is off."""
+    runs = [foretold.run(waits, seed=seed) for seed in range(30)]
+    fired = [run for run in runs if any(run.value)]
+    assert 0 < len(fired) < len(runs)
+    for run in fired:
+        delays = [delay for delay in run.value if delay]
+        assert all(0.002 <= delay <= 0.005 for delay in delays)
+        assert len(set(delays)) > 1
+        assert sum(delays) <= run.virtual_s < sum(delays) + 0.1
+
+
+def test_a_delay_outside_of_a_run_is_none() -> None:
+    """Production does not wait; and bounds that are none are refused there as well."""
+    waiting = foretold.buggify_delay("slow", 5, 10)
+    with pytest.raises(StopIteration) as ended:
+        waiting.send(None)
+    assert ended.value.value == 0
+    with pytest.raises(foretold.UsageError, match="the shortest and the longest"):
+        foretold.buggify_delay("slow", 2, 1).send(None)

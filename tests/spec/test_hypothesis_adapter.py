@@ -254,7 +254,7 @@ def rejecting(draw: st.DrawFn) -> int:
         (st.lists(st.text(min_size=500), min_size=50), "it needs more than 16,384 choices"),
         (st.sets(st.integers().map(lambda x: 0), min_size=2), "unable to satisfy"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "strategy",  # no address: xdist compares
 )
 def test_a_strategy_that_gives_up_discards_the_step(
     strategy: st.SearchStrategy[Any], words: str
@@ -322,7 +322,7 @@ def test_errors_of_the_users_code_come_out_unchanged() -> None:
         ([1, 2], "got [1, 2] (write st.sampled_from(...) for one of them)"),
         (5, "got 5 (write st.just(...) for a fixed value)"),
     ],
-    ids=repr,
+    ids=["class", "function", "list", "number"],
 )
 def test_what_is_no_strategy_is_refused(wrong: Any, got: str) -> None:
     """The message shows the line that was probably meant."""

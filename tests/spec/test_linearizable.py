@@ -47,7 +47,9 @@ class Register:
         return self.value
 
 
-MODELS = pytest.mark.parametrize("model", [REGISTER, (0, step), Register], ids=str)
+MODELS = pytest.mark.parametrize(
+    "model", [REGISTER, (0, step), Register], ids=["model", "pair", "class"]
+)
 
 
 def op(
@@ -367,7 +369,7 @@ def test_what_is_left_when_all_is_over() -> None:
     [
         (lambda: linearizable([op("a", "read", 2, 1, 0)], Register), "ends before it begins"),
         (lambda: linearizable([], step), "a pair (initial state, step)"),
-        (lambda: linearizable([], Operation), "is made without arguments"),
+        (lambda: linearizable([], Operation), "makes a model without arguments"),
         (lambda: linearizable([], Register, budget=0), "budget"),
     ],
 )

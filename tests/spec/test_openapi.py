@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,21 +63,30 @@ def test_every_operation_succeeds_and_a_correct_shop_is_silent() -> None:
 @pytest.mark.parametrize(
     ("bug", "said"),
     [
-        ("five hundred", "was answered with 500"),
-        ("oversell", "-1 is less than 0.*the minimum|-2 is less than 0|-3 is less"),
-        ("odd state", "'lost' is none of"),
-        ("anonymous", "without credentials was answered with 20"),
-        ("shared keys", "keys of different users are different keys"),
-        ("keys are forgotten", "and made two things"),
-        ("restocks twice", "sent once more by actor., changed something"),
+        ("five hundred", ["was answered with 500"]),
+        # The pause in which others buy is also one in which the same key comes again.
+        ("oversell", ["sent twice at the same time by actor., and made", "-[123] is less than 0"]),
+        ("odd state", ["'lost' is none of"]),
+        ("anonymous", ["without credentials was answered with 20"]),
+        ("shared keys", ["keys of different users are different keys"]),
+        ("keys are forgotten", ["and made two things"]),
+        ("restocks twice", ["sent once more by actor., changed something"]),
     ],
 )
-def test_the_built_in_properties_find_planted_mistakes(bug: str, said: str) -> None:
-    """Each property is proved by a mistake that only it can see."""
-    outcome = foretold.explore(shop_with(bug), runs=200, seed=1_000, shrink=False, confirm=False)
-    assert outcome.failure is not None
-    with pytest.raises(foretold.PropertyViolated, match=said):
-        raise outcome.failure.exception
+def test_the_built_in_properties_find_planted_mistakes(bug: str, said: list[str]) -> None:
+    """Each property is proved by a mistake that it sees. What else comes of the mistake is known,
+    and nothing besides is found. No more runs are made than it takes, 60 at most."""
+    settings: Any = {"shrink": False, "confirm": False, "keep_going": True}
+    found: list[BaseException] = []
+    for seed in range(1_000, 1_006):
+        outcome = foretold.explore(shop_with(bug), runs=10, seed=seed, **settings)
+        found += [each.exception for each in outcome.failures]
+        if all(any(re.search(each, str(error)) for error in found) for each in said):
+            break
+    assert all(isinstance(each, foretold.PropertyViolated) for each in found)
+    for each in said:
+        assert any(re.search(each, str(error)) for error in found), found
+    assert all(any(re.search(each, str(error)) for each in said) for error in found), found
 
 
 def test_a_failure_is_told_as_a_short_program() -> None:
@@ -174,11 +184,11 @@ def test_feeds_tell_what_names_do_not() -> None:
     assert outcome.tally.rules["complain"].succeeded > 10
     with pytest.raises(UsageError, match="no parameter and no field is called 'above'"):
         foretold.openapi(baskets, feeds={"above": "receipt"})
-    with pytest.raises(UsageError, match=r"one 'recipe', but no answer.*Did you mean 'receipt'"):
+    with pytest.raises(UsageError, match=r"a 'recipe', but no response.*Did you mean 'receipt'"):
         foretold.openapi(baskets, feeds={"about": "recipe", "ref": "receipt"})
     for wrong in ("about", ["about"], {"about": 3}):
         with pytest.raises(UsageError, match="takes a dict of names"):
-            foretold.openapi(baskets, feeds=wrong)
+            foretold.openapi(baskets, feeds=wrong)  # type: ignore[arg-type]  # the mistake
 
 
 def test_what_is_no_schema_is_refused() -> None:
@@ -187,7 +197,7 @@ def test_what_is_no_schema_is_refused() -> None:
         (3, "takes an application that knows its schema"),
         ({"swagger": "2.0", "paths": {"/": {}}}, "says swagger 2.0"),
         ({"openapi": "3.0.3", "paths": {}}, "has no paths"),
-        ("{not json", "no JSON document"),
+        ("{not json", "not a JSON document"),
     ):
         with pytest.raises(UsageError, match=said):
             foretold.openapi(wrong)

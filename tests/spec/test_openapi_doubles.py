@@ -14,7 +14,7 @@ from pydantic import BaseModel
 import foretold
 from foretold.spec.openapi.document import Document
 from foretold.spec.openapi.doubles import page_of
-from foretold.spec.openapi.requests import Request
+from foretold.spec.openapi.requests import ApiRequest
 
 RUNS = 40
 FOUND = {
@@ -135,10 +135,10 @@ def test_another_key_is_of_the_same_kind() -> None:
         {"openapi": "3.1.0", "paths": {"/a": {"post": {"responses": {}}}}}
     ).operations()
     old = str(uuid.UUID(int=7))
-    request = Request(operation, "/a", headers={"Idempotency-Key": old, "x": "y"})
+    request = ApiRequest(operation, "/a", headers={"Idempotency-Key": old, "x": "y"})
     one, two = (request.under_another_key(number) for number in (1, 2))
     assert str(uuid.UUID(one.key or "")) == one.key
     assert len({old, one.key, two.key}) == 3
     assert one.headers["x"] == "y"
-    plain = Request(operation, "/a", headers={"Idempotency-Key": "key-1"})
+    plain = ApiRequest(operation, "/a", headers={"Idempotency-Key": "key-1"})
     assert (plain.under_another_key(1).key or "").startswith("key-1-")

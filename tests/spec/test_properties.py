@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.world.world import World
 from tests.helpers import PLANS, again, run_of
 
 
@@ -53,7 +54,7 @@ def test_a_swallowed_violation_fails_the_run(order: str, strategy: str) -> None:
 def test_the_first_violation_is_the_verdict() -> None:
     """Later ones are mostly its consequences. They are kept, within a limit."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         for number in range(1_000):
             try:
                 foretold.always(False, f"violation {number}")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import foretold
 from foretold.tape import WORKLOAD, Choice, Tape
+from foretold.trace.events import Chose
 from tests.helpers import PLANS, again, run_of
 
 # --- values from the tape --------------------------------------------------------------------
@@ -66,7 +67,7 @@ def test_values_are_told_in_the_trace() -> None:
     done = again(some_values, Tape.calm(), sink=entries.append, detail=True)
     assert "choose mood = 'calm'" in entries
     assert "between size = 10" in entries
-    texts = [event.text for event in done.trace.events if event.kind == "chose"]
+    texts = [str(event) for event in done.trace.events if isinstance(event, Chose)]
     assert texts == ["mood = 'calm'", "size = 10", "items = []", "choose = 'x'"]
 
 

@@ -19,14 +19,19 @@ SRC = Path(__file__).parents[2] / "src"
 # Parts on one line are strangers to each other.
 LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("errors", "_version")),
-    ("", ("arguments",)),
+    ("", ("arguments", "platforms", "keywords", "handles")),
     ("L0", ("tape", "trace")),
     ("L1", ("kernel",)),
     ("L2", ("world",)),
     ("L3", ("services", "spec")),
+    ("L3", ("models",)),
+    ("L3", ("scenario",)),
+    ("L3", ("harness",)),
+    ("L4", ("story",)),
     ("L4", ("search",)),
     ("L5", ("report",)),
     ("L6", ("pytest_support",)),
+    ("L6", ("engine", "keywords")),
     ("L6", ("cli", "__main__")),
 )
 

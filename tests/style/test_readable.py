@@ -43,7 +43,8 @@ def files(root: Path, ending: str = "") -> Iterator[Path]:
         folders[:] = sorted(
             name for name in folders if name not in SKIPPED and not name.endswith(SKIPPED_ENDINGS)
         )
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith(ending))
+        wanted = sorted(name for name in names if name.endswith(ending) and name not in SKIPPED)
+        yield from (Path(folder, name) for name in wanted)
 
 
 def modules(root: Path) -> Iterator[tuple[str, str, ast.Module]]:

@@ -27,9 +27,9 @@ from foretold.tape.shrink.holds import (
     until_someone_ended,
 )
 from foretold.tape.shrink.minimise import smallest_sublist
-from foretold.tape.shrink.slows import drop_slows, shorten_slows
+from foretold.tape.shrink.slows import add_up_slows, drop_slows, shorten_slows
 from foretold.tape.shrink.together import add_up, lower_equal, one_large
-from foretold.tape.shrink.whole import calm_streams, one_of_many
+from foretold.tape.shrink.whole import calm_streams, calm_world, one_of_many
 from foretold.tape.streams import BYTES_SEED_BOUND
 
 SEEDED = settings(max_examples=150, derandomize=True, deadline=None, database=None)
@@ -148,6 +148,24 @@ def test_better_words_for_the_same_hold() -> None:
 
 
 # --- choices ---------------------------------------------------------------------------------
+
+
+FAULTS = {f"fault/web/{number}": [number] for number in range(1, 12)}
+
+
+def test_the_coarsest_is_tried_first() -> None:
+    """Where the program's own choices are enough, one question is enough as well. Where a hold
+    matters, two take all faults away at once."""
+    tape = tape_of(hold("a", 1), choices={**FAULTS, "pace/main": [3], "workload": [4]})
+    asked = Asked(lambda t: values(t, "workload") == [4])
+    small = calm_world(tape, asked)
+    assert (list(small.choices), len(small.schedule), asked.count) == (["workload"], 0, 1)
+    asked = Asked(lambda t: values(t, "workload") == [4] and len(t.schedule) == 1)
+    small = calm_world(tape, asked)
+    assert (list(small.choices), len(small.schedule)) == (["pace/main", "workload"], 1)
+    assert asked.count == 3
+    few = tape_of(choices={"workload": [4], "pace/main": [3]})
+    assert calm_world(few, asked) is few
 
 
 def test_whole_streams_become_calm() -> None:
@@ -365,6 +383,21 @@ def test_a_slow_step_is_as_short_as_it_may_be() -> None:
     assert asked.count < 12
 
 
+def test_one_slow_step_takes_over_the_time_of_others() -> None:
+    """If only their sum matters, one is left; never one that is later than a search makes them."""
+
+    def slows(*ns: int) -> Tape:
+        return tape_of(*(Slow("main", "a", number, each) for number, each in enumerate(ns, 1)))
+
+    def total_ns(tape: Tape) -> int:
+        return sum(slow.ns for slow in tape.schedule.slows.values())
+
+    few = add_up_slows(slows(900_000, 100_000, 6_000_000), lambda t: total_ns(t) == 7_000_000)
+    assert [slow.ns for slow in few.schedule.slows.values()] == [7_000_000]
+    late = slows(5_000_000, 6_000_000)
+    assert add_up_slows(late, lambda t: total_ns(t) == 11_000_000) is late
+
+
 # --- all together ----------------------------------------------------------------------------
 
 
@@ -457,6 +490,7 @@ def test_settings_and_seed_stay() -> None:
 def test_there_is_one_pass_per_idea() -> None:
     """Each pass is a function of its own, from coarse to fine."""
     assert [each.__name__ for each in PASSES] == [
+        "calm_world",
         "calm_streams",
         "narrow_settings",
         "drop_steps",
@@ -475,6 +509,7 @@ def test_there_is_one_pass_per_idea() -> None:
         "lower_equal",
         "lower_alike",
         "add_up",
+        "add_up_slows",
         "shorten_slows",
     ]
 

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 import foretold
-from foretold.search.portfolio import plan_of, plans_for
-from tests.helpers import SOAK_FACTOR, again, run_of
+from foretold.kernel.session import session
+from foretold.search.planning.portfolio import plan_of, plans_for
+from tests.helpers import SOAK_FACTOR, again, run_of, soak
 from tests.threads.kernels import KERNELS, Kernel, in_threads
 from tests.threads.systems import SYSTEMS
 
 EVERY = (*KERNELS, *SYSTEMS)
 FOUND_RUNS_MAX = 500
-BASE_SEEDS = (0, 10_000, 20_000, 30_000)
+BASE_SEEDS = (10_000, soak(0), soak(20_000), soak(30_000))
 SURVIVED_RUNS = 2_000
 """In `make soak`; in `make test` a twentieth."""
 HERE = "tests/threads/test_kernels.py"
@@ -30,13 +31,13 @@ def search(main: Any, kernel: Kernel, runs: int, seed: int = 0, **how: Any) -> f
 
 
 @every_kernel
-def test_a_mistake_is_found(kernel: Kernel) -> None:
+@pytest.mark.parametrize("seed", BASE_SEEDS)
+def test_a_mistake_is_found(kernel: Kernel, seed: int) -> None:
     """Within 500 runs, from wherever the search begins; and told as what it is."""
-    for seed in BASE_SEEDS:
-        outcome = search(kernel.buggy, kernel, FOUND_RUNS_MAX, seed, shrink=False)
-        assert outcome.failures, f"not found from seed {seed}"
-        deadlocks = kernel.name.startswith(("philosophers", "lost wake-up", "several locks"))
-        assert isinstance(outcome.failures[0].exception, foretold.Deadlock) == deadlocks
+    outcome = search(kernel.buggy, kernel, FOUND_RUNS_MAX, seed, shrink=False)
+    assert outcome.failures, f"not found from seed {seed}"
+    deadlocks = kernel.name.startswith(("philosophers", "lost wake-up", "several locks"))
+    assert isinstance(outcome.failures[0].exception, foretold.Deadlock) == deadlocks
 
 
 @every_kernel
@@ -89,10 +90,11 @@ def test_two_lines_race_in_one_run_of_ten() -> None:
     they begin together, and their first lines are all looked at."""
     runs = 400
     lost = 0
-    for seed in range(runs):
-        plan = plan_of(seed, PLANS)
-        done = run_of(racy_counter, seed, preempt="lines", order=plan.order, strategy=plan.strategy)
-        lost += done.error is not None
+    with session():
+        for seed in range(runs):
+            plan = plan_of(seed, PLANS)
+            how: dict[str, Any] = {"order": plan.order, "strategy": plan.strategy}
+            lost += run_of(racy_counter, seed, preempt="lines", **how).error is not None
     assert lost > runs / 10
 
 
@@ -110,7 +112,7 @@ def test_a_race_is_told_as_one_delay() -> None:
     (last,) = (line for line in failure.story.splitlines() if "fails: AssertionError" in line)
     assert "MainThread" in last
     assert "These two steps decide it." in failure.story
-    assert "waits for ever" not in failure.story
+    assert "waits forever" not in failure.story
     assert failure.reproduced
 
 

@@ -21,10 +21,13 @@ import pytest
 
 import foretold
 from foretold.world.world import World
-from tests.helpers import run_of
+from tests.helpers import run_of, soak
 from tests.threads.kernels import KERNELS
 
-RUNS = 1_000
+RUNS = 150
+RUNS_SOAK = 1_000
+RUNS_BEFORE = 200
+"""So many runs come first: tables grow, and what earlier tests have left is freed."""
 MEMORY_MB_MAX = 8
 TASKS_MAX = 2
 """So many threads may have ended for Python and not yet for the system."""
@@ -73,11 +76,20 @@ def _methods() -> dict[str, Any]:
     }
 
 
+ORIGINAL = _methods()
+
+
+def _is_original(name: str, after: dict[str, Any]) -> bool:
+    return after.get(name) == ORIGINAL.get(name)
+
+
 def leaks(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What is there now that was not there before."""
     allowed = {"tasks": TASKS_MAX, "memory": MEMORY_MB_MAX}
     names = (before.keys() | after.keys()) - allowed.keys()
-    found = sorted(name for name in names if after.get(name) != before.get(name))
+    changed = (name for name in names if after.get(name) != before.get(name))
+    # A method that is the original one again was left by an earlier test, and is freed by now.
+    found = sorted(name for name in changed if "." not in name or not _is_original(name, after))
     return found + [name for name, most in allowed.items() if after[name] > before[name] + most]
 
 
@@ -122,9 +134,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
-def leaks_of(main: Callable[..., Any], settings: dict[str, Any], runs: int = RUNS) -> list[str]:
+def leaks_of(main: Callable[..., Any], settings: dict[str, Any], runs: int) -> list[str]:
     """What many runs leave. The first ones may: modules are imported, tables grow."""
-    for seed in range(runs // 5):
+    for seed in range(RUNS_BEFORE):
         run_of(main, seed, **settings)
     before = footprint()
     for seed in range(runs):
@@ -132,19 +144,21 @@ def leaks_of(main: Callable[..., Any], settings: dict[str, Any], runs: int = RUN
     return leaks(before, footprint())
 
 
+@pytest.mark.parametrize("runs", [RUNS, soak(RUNS_SOAK)])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_thousand_runs_leave_nothing(name: str) -> None:
+def test_many_runs_leave_nothing(name: str, runs: int) -> None:
     """In one process, each with a session of its own; whether they fail or not."""
     main, settings = PROGRAMS[name]
-    assert leaks_of(main, settings) == []
+    assert leaks_of(main, settings, runs) == []
 
 
-def test_a_search_leaves_nothing() -> None:
+@pytest.mark.parametrize("runs", [RUNS, soak(RUNS_SOAK)])
+def test_a_search_leaves_nothing(runs: int) -> None:
     """All runs in one session: the same, when it is over."""
     settings = KERNELS[0].settings
-    foretold.explore(KERNELS[0].fixed, runs=RUNS // 5, **settings)
+    foretold.explore(KERNELS[0].fixed, runs=RUNS_BEFORE, **settings)
     before = footprint()
-    foretold.explore(KERNELS[0].fixed, runs=RUNS, **settings)
+    foretold.explore(KERNELS[0].fixed, runs=runs, **settings)
     assert leaks(before, footprint()) == []
 
 

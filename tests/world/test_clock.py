@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import functools
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 
 import foretold
 from foretold.tape import ENDED, Hold, Schedule, Tape
+from foretold.world.world import World
 from tests.helpers import PLANS, run_of
 
-World = foretold.World
+World = World
 Log = list[Any]
 
 
@@ -431,3 +433,41 @@ def test_a_drifting_clock_can_be_set() -> None:
         return [*found, world.clock.now_ns()]
 
     assert foretold.run(main, exact_time=True).value == [5_000 * 10**9, 5_020 * 10**9]
+
+
+def test_a_processor_is_not_busy_with_waiting() -> None:
+    """process_time and its kind pass while the program runs, and while it waits for a timer, a
+    sleep, a thread or another host they do not. Two reads never show the same."""
+    clocks = (time.process_time, time.thread_time, lambda: os.times().user)
+
+    async def hour() -> float:
+        begun = time.process_time()
+        await asyncio.sleep(3_600)
+        return time.process_time() - begun
+
+    async def main(world: World) -> Any:
+        seen = []
+        for clock in clocks:
+            begun = clock()
+            await asyncio.sleep(1_000)
+            time.sleep(1_000)
+            await asyncio.to_thread(time.sleep, 1_000)
+            await world.host("other").start(hour)
+            seen.append(clock() - begun)
+        return seen, await hour(), time.process_time() < time.process_time()
+
+    seen, alone, passes = foretold.run(main).value
+    assert all(0 < each < 1 for each in (*seen, alone))
+    assert passes
+
+
+def test_a_processor_is_busy_with_a_loop_that_spins() -> None:
+    """A program that waits by looking at the clock uses all of that time."""
+
+    def main() -> float:
+        begun, until = time.process_time(), time.monotonic() + 0.01
+        while time.monotonic() < until:
+            pass
+        return time.process_time() - begun
+
+    assert foretold.run(main).value >= 0.01

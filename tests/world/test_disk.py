@@ -20,6 +20,7 @@ import pytest
 import foretold
 from foretold.kernel.session import session
 from foretold.world.host import Host
+from foretold.world.world import World
 from tests.helpers import run_of
 
 DATA = "/var/lib/app/data"
@@ -42,7 +43,7 @@ def write(path: str, data: str, *, sync: bool = False) -> None:
 def test_each_host_has_a_disk_of_its_own() -> None:
     """A file of one host is not there on another; the test's own host has one as well."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         async def service() -> None:
             write(DATA, "of a")
 
@@ -71,7 +72,7 @@ def test_a_run_begins_with_an_empty_disk() -> None:
 def test_a_run_without_files_has_no_disk() -> None:
     """Nobody pays for what he does not use: no disk is made, no choice is drawn."""
 
-    async def main(world: foretold.World) -> bool:
+    async def main(world: World) -> bool:
         world.host("a").start(asyncio.sleep(1))
         await asyncio.sleep(2)
         return any(host.has_disk for host in world.hosts.values())
@@ -100,7 +101,7 @@ def test_aliases_and_the_library_lead_there() -> None:
 # --- what outlives what ----------------------------------------------------------------------
 
 
-async def started(world: foretold.World, name: str = "db") -> Host:
+async def started(world: World, name: str = "db") -> Host:
     """A host that has written a file, synced it, written another one, and waits."""
     ready = asyncio.Event()
 
@@ -132,11 +133,11 @@ def test_a_file_in_a_global_name_keeps_no_world_alive() -> None:
     """A file that outlives its run is closed to the world: writing to it does nothing, and the
     world is collected."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         await started(world)
         worlds.append(weakref.ref(world))
 
-    worlds: list[weakref.ref[foretold.World]] = []
+    worlds: list[weakref.ref[World]] = []
     foretold.run(main)
     gc.collect()
     assert worlds[0]() is None
@@ -148,7 +149,7 @@ def test_a_file_in_a_global_name_keeps_no_world_alive() -> None:
 def test_the_death_of_a_process_keeps_what_was_written() -> None:
     """kill: all that reached the kernel stays; what was in Python's buffers is gone for good."""
 
-    async def main(world: foretold.World) -> Tree:
+    async def main(world: World) -> Tree:
         global kept
         host = await started(world)
         host.kill()
@@ -169,7 +170,7 @@ def test_a_power_cut_keeps_what_was_synced() -> None:
     the next process sees what is left."""
     seen = set()
 
-    async def main(world: foretold.World) -> tuple[str, str | None]:
+    async def main(world: World) -> tuple[str, str | None]:
         global kept
         host = await started(world)
         host.crash()
@@ -194,7 +195,7 @@ def test_a_power_cut_keeps_what_was_synced() -> None:
 def test_a_crash_tells_what_was_lost() -> None:
     """The story of a failure names the file and the reason."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         host = await started(world)
         host.crash()
         assert "/data/written" in host.disk.tree(), "lost"
@@ -207,7 +208,7 @@ def test_a_crash_tells_what_was_lost() -> None:
 def test_new_code_over_the_same_disk() -> None:
     """An upgrade: the host restarts with another main and finds its files, open to nobody."""
 
-    async def main(world: foretold.World) -> str:
+    async def main(world: World) -> str:
         async def old() -> None:
             write("/data/format", "1")
             lock = open("/data/lock", "w")  # noqa: SIM115  # held until the process ends
@@ -235,7 +236,7 @@ def test_new_code_over_the_same_disk() -> None:
 def test_a_crash_is_told_by_the_tape() -> None:
     """One seed, one outcome, one digest; a recorded tape gives the same."""
 
-    async def main(world: foretold.World) -> Tree:
+    async def main(world: World) -> Tree:
         host = await started(world)
         host.crash()
         return host.disk.tree("/data")
@@ -256,7 +257,7 @@ def test_a_mapping_is_the_kernels() -> None:
     were flushed."""
 
     def ended(how: str, seed: int) -> bytes:
-        async def main(world: foretold.World) -> bytes:
+        async def main(world: World) -> bytes:
             async def service() -> None:
                 with open("/m", "wb") as file:
                     file.write(bytes(2_000))
@@ -292,7 +293,7 @@ def test_a_mapping_is_the_kernels() -> None:
 def test_a_test_sets_and_sees_files() -> None:
     """write makes directories, and what it writes is durable; tree shows what there is."""
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         disk = world.host("a").disk
         disk.write("/etc/app/conf.toml", "debug = true")
         disk.write("/etc/app/key", b"\x00")
@@ -306,7 +307,7 @@ def test_a_test_sets_and_sees_files() -> None:
             disk.read("/nx")
         with pytest.raises(IsADirectoryError):
             disk.read("/etc")
-        with pytest.raises(foretold.UsageError, match="no directory"):
+        with pytest.raises(foretold.UsageError, match="not a directory"):
             disk.write("/etc/app/key/x", b"")
 
     foretold.run(main)
@@ -315,7 +316,7 @@ def test_a_test_sets_and_sees_files() -> None:
 def test_what_a_crash_could_take_is_listed() -> None:
     """unsynced names the operations and the files, and is empty after a sync."""
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         write(DATA, "x")
         os.rename(DATA, DATA + "2")
         assert world.home.disk.unsynced() == [
@@ -334,7 +335,7 @@ def test_room_runs_out() -> None:
     """ENOSPC where a real disk gives it: on a write that needs room, on a new name; not on reading,
     deleting, overwriting. What is deleted and closed gives its room back."""
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         world.home.disk.space(40_000)
         fd = os.open("/big", os.O_RDWR | os.O_CREAT)
         assert os.write(fd, b"x" * 100_000) == 36_864  # nine pages
@@ -391,7 +392,7 @@ def test_a_lock_that_nobody_gives_back_is_a_deadlock() -> None:
 def test_times_are_virtual() -> None:
     """A file's times are the host's clock, at the kernel's resolution."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         write("/f", "x")
         first = os.stat("/f")
         await asyncio.sleep(60)
@@ -409,7 +410,7 @@ def test_times_are_virtual() -> None:
 def test_nothing_is_left_of_a_thousand_runs() -> None:
     """No descriptor, no thread, no patched call, no growing memory."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "f")
             path.write_text("x" * 5_000)

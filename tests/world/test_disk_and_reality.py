@@ -14,6 +14,7 @@ import pytest
 
 import foretold
 from foretold.kernel import fence
+from foretold.world.world import World
 
 
 def test_the_programs_own_files_are_there() -> None:
@@ -38,7 +39,7 @@ def test_writing_to_them_changes_a_copy() -> None:
     """Append, replace, rename, delete: seen inside, gone afterwards."""
     before = pathlib.Path("pyproject.toml").read_bytes()
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         with open("pyproject.toml", "a") as file:
             file.write("# more")
         assert pathlib.Path("pyproject.toml").read_bytes() == before + b"# more"
@@ -63,7 +64,7 @@ def test_a_deleted_file_may_come_back_in_a_crash() -> None:
     """What was changed of the program's own files is no more durable than anything else."""
     seen = set()
 
-    async def main(world: foretold.World) -> bool:
+    async def main(world: World) -> bool:
         async def deleting() -> None:
             os.remove("LICENSE")
 
@@ -89,16 +90,37 @@ def test_the_rest_of_the_machine_is_not_there() -> None:
         foretold.run(main)
 
     def lists() -> None:
-        os.listdir("/proc")
+        os.listdir("/usr/sbin")
 
     with pytest.raises(foretold.EscapedWorld, match="listdir"):
         foretold.run(lists)
 
-    def provided(world: foretold.World) -> str:
+    def provided(world: World) -> str:
         world.home.disk.write("/etc/passwd", b"root")
         return pathlib.Path("/etc/passwd").read_text()
 
     assert foretold.run(provided).value == "root"
+
+
+@pytest.mark.parametrize("path", ["/proc/self/stat", "/sys/kernel/notes"])
+def test_what_linux_says_of_the_machine_is_missing(path: str) -> None:
+    """Libraries look there and do without, so it is no escape. The note says how to provide it, and
+    what was provided is there."""
+
+    def main() -> None:
+        with pytest.raises(FileNotFoundError):
+            pathlib.Path(path).read_text()
+
+    (note,) = foretold.run(main).notes
+    assert path in note
+    assert "disk.write" in note
+
+    def provided(world: foretold.World) -> bytes:
+        world.host("main").disk.write("/proc/self/stat", b"1 (app) R")
+        with open("/proc/self/stat", "rb") as file:
+            return file.read()
+
+    assert foretold.run(provided).value == b"1 (app) R"
 
 
 def test_places_for_data_are_empty_as_on_a_new_machine(tmp_path: pathlib.Path) -> None:

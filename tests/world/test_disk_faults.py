@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import foretold
+from foretold.trace.events import Fault
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
+from foretold.world.world import World
 
 SPOKEN = ("io_error", "disk_full", "short_write", "disk_slow", "disk_stall")
 SILENT = ("bit_rot", "misdirected_write", "lost_fsync")
@@ -32,10 +36,10 @@ def made(main: Callable[..., Any], seed: int, kind: str) -> Run:
 
 def faults_in(done: Run) -> list[str]:
     """What was injected, and what was repaired."""
-    return [event.text for event in done.trace.events if event.kind == "fault"]
+    return [event.text for event in done.trace.events if isinstance(event, Fault)]
 
 
-async def appending(world: foretold.World) -> dict[str, int]:
+async def appending(world: World) -> dict[str, int]:
     """Append blocks to a file for some seconds; which errors that gave, and how often. In the end,
     after healing, the disk works."""
     seen: dict[str, int] = {}
@@ -73,7 +77,7 @@ def test_each_kind_strikes_and_is_over_again(kind: str) -> None:
     """Alone in its set each strikes in some run; after healing the disk is healthy."""
     struck = 0
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         await appending(world)
         trouble = world.home.disk.trouble
         assert not any((trouble.failing, trouble.full, trouble.short, trouble.lying))
@@ -115,7 +119,7 @@ def test_a_slow_disk_takes_virtual_time() -> None:
     for kind, at_least_s in (("disk_slow", 0.005), ("disk_stall", 0.03)):
         longest = 0.0
 
-        async def main(world: foretold.World) -> None:
+        async def main(world: World) -> None:
             nonlocal longest
             for number in range(100):
                 before = world.clock.monotonic()
@@ -132,7 +136,7 @@ def test_a_slow_disk_takes_virtual_time() -> None:
 def test_python_s_buffers_survive_short_writes() -> None:
     """Buffered files write the rest by themselves, as on a real disk."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         for number in range(60):
             with open(f"/f{number % 3}", "wb") as file:
                 file.write(BLOCK * 30)
@@ -147,7 +151,7 @@ def test_rot_and_misdirection_change_what_was_written() -> None:
     """A program that checks what it wrote finds it changed in some runs: exactly one bit, or whole
     sectors of it."""
 
-    async def main(world: foretold.World) -> bytes:
+    async def main(world: World) -> bytes:
         with open("/f", "wb") as file:
             file.write(BLOCK * 5)
         for number in range(80):
@@ -168,7 +172,7 @@ def test_rot_and_misdirection_change_what_was_written() -> None:
 def test_a_lost_fsync_shows_in_a_crash() -> None:
     """Synced, with its directory: without the fault it always survives, with it not always."""
 
-    async def main(world: foretold.World) -> bool:
+    async def main(world: World) -> bool:
         lost = False
 
         async def service() -> None:
@@ -199,7 +203,7 @@ def test_a_lost_fsync_shows_in_a_crash() -> None:
 def test_calm_has_no_fault_and_a_tape_replays() -> None:
     """Inside calm the disk is healthy; one seed gives one digest."""
 
-    async def main(world: foretold.World) -> dict[str, int]:
+    async def main(world: World) -> dict[str, int]:
         async with world.calm():
             for _ in range(30):
                 with open("/calm", "ab") as file:
@@ -213,3 +217,28 @@ def test_calm_has_no_fault_and_a_tape_replays() -> None:
         first = foretold.run(main, seed=seed, faults=foretold.faults.disk_errors)
         again = foretold.run(main, seed=seed, faults=foretold.faults.disk_errors)
         assert (first.value, first.digest) == (again.value, again.digest)
+
+
+def test_who_has_no_file_has_no_disk() -> None:
+    """Pipes, sockets and their flags are descriptors, and no files: no fault of a disk strikes a
+    program that has nothing else."""
+
+    async def main(world: World) -> bool:
+        one, other = os.pipe()
+        os.write(other, b"x")
+        os.read(one, 1)
+        with socket.socket() as sock:
+            os.fstat(sock.fileno())
+            fcntl.fcntl(sock, fcntl.F_GETFL)
+        for each in (one, other):
+            os.set_blocking(each, False)
+            os.close(each)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.read(one, 1)
+        await asyncio.sleep(5)
+        return world.home.has_disk
+
+    for seed in range(10):
+        run = foretold.run(main, seed=seed, faults=foretold.faults.disk)
+        assert not run.value
+        assert not sum(fault.injected for fault in run.tally.faults.values())

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import itertools
 import socket
+import statistics
 
 import pytest
 
 import foretold
 from foretold.tape.file import TapeFile, dumps, loads
+from foretold.trace.events import Fault
 from foretold.world.faults.nemesis import AT_A_TIME_MAX, FAULTS_MAX
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
+from foretold.world.world import World
 
 NETWORK = (
     "partition",
@@ -81,7 +84,7 @@ async def gossip() -> None:
             await asyncio.sleep(0.1)
 
 
-async def busy(world: foretold.World) -> None:
+async def busy(world: World) -> None:
     """A server and two clients for some seconds, and one who only sends datagrams."""
     if not world.host("server").stack.is_listening(PORT):
         world.host("server").start(serve)
@@ -102,7 +105,7 @@ def made(main: object, seed: int, faults: foretold.faults.FaultSet) -> Run:
 
 def faults_in(done: Run) -> list[str]:
     """What was injected, and what was repaired."""
-    return [event.text for event in done.trace.events if event.kind == "fault"]
+    return [event.text for event in done.trace.events if isinstance(event, Fault)]
 
 
 def test_a_set_lists_its_kinds_in_a_fixed_order() -> None:
@@ -122,7 +125,7 @@ def test_wrong_names_are_refused() -> None:
     with pytest.raises(foretold.UsageError, match="no such kind; it has partition"):
         foretold.faults.network.only("partitoin")
     with pytest.raises(foretold.UsageError, match="a set of faults, such as"):
-        foretold.run(serve, faults=7)  # type: ignore[arg-type]  # the mistake
+        foretold.run(serve, faults=7)  # type: ignore[call-overload]  # the mistake
     with pytest.raises(foretold.UsageError, match="there is no fault 'rain'"):
         foretold.simulate(faults="rain")(serve)
     with pytest.raises(foretold.UsageError, match=r"Did you mean 'network'\?"):
@@ -142,7 +145,7 @@ def test_each_kind_strikes_and_is_over_again(kind: str) -> None:
     faults = (foretold.faults.network + foretold.faults.hosts).only(kind)
     seen = 0
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         await busy(world)
         await world.heal()
         await world.clock.advance(2)
@@ -187,7 +190,7 @@ def test_the_budget_is_kept() -> None:
     """At no time more than the stated number of faults, and in no run more than stated."""
     most = 0
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         nonlocal most
         world.host("server").start(serve)
         for name in ("alice", "bob", "carol"):
@@ -200,7 +203,7 @@ def test_the_budget_is_kept() -> None:
             assert going_on <= AT_A_TIME_MAX
         assert world.nemesis.struck <= FAULTS_MAX
 
-    for seed in range(20):
+    for seed in range(8):
         foretold.run(main, seed=seed, faults=foretold.faults.network)
     assert most == AT_A_TIME_MAX
 
@@ -210,7 +213,7 @@ def test_nothing_strikes_in_calm() -> None:
     the set-up took."""
     struck = 0
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         async with world.calm():
             world.host("server").start(serve)
             await world.host("server").listening(PORT)
@@ -223,7 +226,7 @@ def test_nothing_strikes_in_calm() -> None:
 
     for seed in range(12):
         done = made(main, seed, foretold.faults.network)
-        times = [event.time_ns for event in done.trace.events if event.kind == "fault"]
+        times = [event.time_ns for event in done.trace.events if isinstance(event, Fault)]
         assert all(ns > 1_020_000_000_000 for ns in times)
         struck += bool(times)
     assert struck > 6
@@ -232,10 +235,10 @@ def test_nothing_strikes_in_calm() -> None:
 def test_after_heal_the_world_converges() -> None:
     """`heal` ends all faults for good: from then on every request is answered."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         await busy(world)
         await world.heal()
-        for _ in range(50):
+        for _ in range(12):
             assert await ask()
             await asyncio.sleep(0.5)
 
@@ -258,7 +261,7 @@ def test_faults_travel_on_the_tape() -> None:
 def test_a_program_that_waits_for_ever_is_still_found_out() -> None:
     """The nemesis keeps no world alive: a deadlock is a deadlock, faults or not."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         world.host("server").start(serve)
         await ask()
         await asyncio.Event().wait()
@@ -272,7 +275,7 @@ def test_a_failure_names_the_one_fault_it_needs() -> None:
     """A client that does not expect a reset: the search finds one, takes all other faults away,
     and the story tells it."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         async with world.calm():
             world.host("server").start(serve)
             await world.host("server").listening(PORT)
@@ -296,7 +299,7 @@ def test_a_failure_names_the_one_fault_it_needs() -> None:
         foretold.replay(main, failure.tape)
 
 
-async def answered_once(world: foretold.World) -> float:
+async def answered_once(world: World) -> float:
     """One request, as short as a test can be: how long it took."""
     world.host("server").start(serve)
     await world.host("server").listening(PORT)
@@ -315,12 +318,11 @@ def test_a_short_test_is_struck_as_well() -> None:
     assert noticed >= 30
 
 
-@pytest.mark.parametrize("seed", [0, 1000, 2000])
-def test_a_careless_retry_is_found_without_sleeps(seed: int) -> None:
+def test_a_careless_retry_is_found_without_sleeps() -> None:
     """A planted bug: who got no answer asks again, and is served twice. Five requests that follow
     each other at once are over in some milliseconds, and it is found all the same."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         orders: list[bytes] = []
 
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -351,10 +353,14 @@ def test_a_careless_retry_is_found_without_sleeps(seed: int) -> None:
         taken = [line for line in orders if line]
         assert len(taken) == len(set(taken))
 
-    outcome = foretold.explore(
-        main, runs=60, seed=seed, faults=foretold.faults.network, shrink=False, confirm=False
-    )
-    assert isinstance(outcome.failure and outcome.failure.exception, AssertionError)
+    def runs_from(seed: int) -> int:
+        outcome = foretold.explore(
+            main, runs=150, seed=seed, faults=foretold.faults.network, shrink=False, confirm=False
+        )
+        assert isinstance(outcome.failure and outcome.failure.exception, AssertionError)
+        return outcome.runs
+
+    assert statistics.median(map(runs_from, (0, 1000, 2000))) <= 60
 
 
 def test_what_opens_in_calm_strikes_afterwards() -> None:
@@ -362,7 +368,7 @@ def test_what_opens_in_calm_strikes_afterwards() -> None:
     and after `heal` nothing does."""
     struck = {"calm": 0, "after": 0, "healed": 0}
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         assert world.nemesis is not None
         async with world.calm():
             world.host("server").start(serve)
@@ -384,7 +390,7 @@ def test_what_opens_in_calm_strikes_afterwards() -> None:
 def test_a_killed_host_is_started_again() -> None:
     """`foretold.faults.hosts`: a host that dies comes back, and only if it was asked for."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         world.host("server").start(serve)
         await world.clock.advance(12)
         await world.heal()
@@ -401,7 +407,7 @@ def test_what_strikes_datagrams(kind: str) -> None:
     is spoken it does not strike at all: it would be told, and have no effect."""
     faults = foretold.faults.network.only(kind)
 
-    async def main(world: foretold.World) -> list[int]:
+    async def main(world: World) -> list[int]:
         ear = world.host("ear")
         heard: list[int] = []
 
@@ -421,7 +427,7 @@ def test_what_strikes_datagrams(kind: str) -> None:
         await world.clock.advance(1)
         return heard
 
-    async def streams_alone(world: foretold.World) -> None:
+    async def streams_alone(world: World) -> None:
         world.host("server").start(serve)
         world.host("alice").start(client)
         await world.clock.advance(8)
@@ -452,7 +458,7 @@ def test_what_the_test_sets_survives_a_fault(kind: str) -> None:
     it is not used, all is as before the fault."""
     quality, verb = QUALITIES[kind]
 
-    async def main(world: foretold.World, used: bool) -> tuple[object, object, object]:
+    async def main(world: World, used: bool) -> tuple[object, object, object]:
         server = world.host("server")
         with socket.socket(type=socket.SOCK_DGRAM) as sock:
             sock.sendto(b"hello", (server.ip, PORT))
@@ -474,7 +480,7 @@ def test_what_the_test_sets_survives_a_fault(kind: str) -> None:
     for seed in range(8):
         for used in (False, True):
 
-            async def bound(world: foretold.World, used: bool = used) -> object:
+            async def bound(world: World, used: bool = used) -> object:
                 return await main(world, used)
 
             usual, during, after = made(bound, seed, foretold.faults.network.only(kind)).value

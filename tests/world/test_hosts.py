@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import socket
@@ -49,10 +50,9 @@ async def echo_server(port: int = 80) -> None:
 async def ask(host: str, port: int = 80, message: bytes = b"hello") -> bytes:
     """One question and its answer."""
     reader, writer = await asyncio.open_connection(host, port)
-    writer.write(message)
-    answer = await reader.readexactly(len(message))
-    writer.close()
-    return answer
+    with contextlib.closing(writer):
+        writer.write(message)
+        return await reader.readexactly(len(message))
 
 
 def test_two_hosts_on_one_port() -> None:

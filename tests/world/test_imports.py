@@ -65,6 +65,23 @@ def test_the_first_run_is_as_the_others(lazy: str) -> None:
     assert first[1].digest == again[0].digest != first[0].digest
 
 
+def test_a_generator_that_an_import_made_follows_the_tape(lazy: str) -> None:
+    """As one that was there before the first run does: each seed has a value of its own, and it is
+    the same wherever the module was imported. One that the module has seeded keeps its seed."""
+
+    def draw() -> tuple[float, float]:
+        module = importlib.import_module(lazy)
+        return module.generator.random(), module.seeded.random()
+
+    inside = [foretold.run(draw, seed=seed).value for seed in (1, 2, 1)]
+    sys.modules.pop(lazy)
+    importlib.import_module(lazy)
+    before = [foretold.run(draw, seed=seed).value for seed in (1, 2, 1)]
+    assert inside == before
+    assert inside[0][0] != inside[1][0]
+    assert inside[0][1] == inside[1][1]
+
+
 def test_hosts_with_modules_of_their_own_differ(lazy: str) -> None:
     """An identity that is drawn at import is another one on each replica."""
     identities: list[str] = []
@@ -137,3 +154,21 @@ def test_a_missing_module_is_looked_for_once_in_a_run(
     importlib.invalidate_caches()
     assert foretold.run(main).value == [missing] * 3 + ["1"] * 2
     sys.modules.pop("an_optional_module")
+
+
+STARTS_A_PROCESS = """
+import subprocess, threading
+timer = threading.Timer(1, int)
+timer.start()
+subprocess.Popen(["fc-list"])
+"""
+
+
+def test_the_remedy_for_what_an_import_does_is_to_import_it_before(
+    lazy: str, tmp_path: Path
+) -> None:
+    """matplotlib, for one, asks another process for fonts when it is imported; it has started a
+    thread before, which makes no difference."""
+    (tmp_path / f"{lazy}.py").write_text(STARTS_A_PROCESS)
+    with pytest.raises(foretold.EscapedWorld, match=f"Instead: import {lazy}  # before the run"):
+        foretold.run(lambda: importlib.import_module(lazy))

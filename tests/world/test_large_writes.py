@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 import foretold
-from foretold import World
 from foretold.world.net.chunks import first_bytes
+from foretold.world.world import World
 
 MB = 1_000_000
 
@@ -37,8 +37,7 @@ def test_a_call_copies_no_more_than_it_sends() -> None:
     """`sendmsg` with 20 MB in two buffers, of which few fit: it needs no memory for the rest."""
 
     async def main(world: World) -> tuple[int, int]:
-        server = await asyncio.start_server(lambda r, w: asyncio.sleep(99), "127.0.0.1", 80)
-        with socket.socket() as client:
+        with socket.create_server(("127.0.0.1", 80)), socket.socket() as client:
             client.setblocking(False)
             await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", 80))
             buffers = [bytes(10 * MB), bytes(10 * MB)]
@@ -46,7 +45,6 @@ def test_a_call_copies_no_more_than_it_sends() -> None:
             sent = client.sendmsg(buffers)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-        server.close()
         return sent, peak
 
     sent, peak = foretold.run(main).value

@@ -376,10 +376,13 @@ def test_verbs_by_hand_stand_in_the_story() -> None:
         foretold.always(False, "the end")
 
     story = foretold.explore(main, runs=1).failures[0].story
-    for fault in (
-        "loss everywhere of 50%",
+    for setting in (
         "latency main <-> one of 0.1 to 0.1 s",
         "bandwidth everywhere of 1e+06 bytes per s",
+    ):
+        assert f"the test sets: {setting}\n" in story, setting
+    for fault in (
+        "loss everywhere of 50%",
         "the clock of one is wrong by +60 s",
         "the clock of one drifts by -50 ppm",
         "pause one",

@@ -21,6 +21,7 @@ import pytest
 import foretold
 from foretold.kernel import swap
 from foretold.kernel.patches import patches
+from foretold.kernel.policy import current_policy
 from foretold.tape import Tape
 from tests.helpers import PLANS, again, run_of
 
@@ -84,6 +85,42 @@ def test_every_tape_in_turn() -> None:
 
     seen = [foretold.run(main, tape=tape).value for tape in foretold.enumerate_tapes(limit=50)]
     assert sorted(seen) == [(letter, number) for letter in "ab" for number in range(3)]
+
+
+def test_an_enumeration_goes_through_the_streams_that_are_named() -> None:
+    """A message between two hosts draws latencies. They stay calm, so that there are as many runs
+    as the program has combinations. With all streams there are too many."""
+
+    async def main(world: foretold.World) -> tuple[str, int]:
+        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.read(1))
+            writer.close()
+
+        async def serve() -> None:
+            async with await asyncio.start_server(echo, "0.0.0.0", 7) as server:
+                await server.serve_forever()
+
+        host = world.host("echo")
+        host.start(serve)
+        await host.listening(7)
+        reader, writer = await asyncio.open_connection("echo", 7)
+        writer.write(b"x")
+        await reader.read(1)
+        writer.close()
+        size = foretold.knob("size", [1, 2])
+        return foretold.choose("abc"), size
+
+    def values(**which: Any) -> list[Any]:
+        return [
+            foretold.run(main, tape=tape).value for tape in foretold.enumerate_tapes(50, **which)
+        ]
+
+    assert values() == [("a", 1), ("b", 1), ("c", 1)]
+    assert len(values(streams=("workload", "knob"))) == len(set("abc")) * 2
+    with pytest.raises(foretold.UsageError, match="more than 50 combinations"):
+        values(streams=None)
+    with pytest.raises(foretold.UsageError, match="such as streams="):
+        next(foretold.enumerate_tapes(streams="workload"))
 
 
 def test_choices_that_matter_are_counted() -> None:
@@ -203,8 +240,8 @@ def test_calls_that_cannot_work() -> None:
     refused("steps_max is a whole number, 1 or more", three_tasks, steps_max=0)
     refused("virtual_s_max must be above 0", three_tasks, virtual_s_max=-1)
     refused("there is no fault 'all'", three_tasks, faults="all")
-    refused("there is a `yield` in it", yields)
-    refused("there is a `yield` in it", yields_plainly)
+    refused("it contains a `yield`", yields)
+    refused("it contains a `yield`", yields_plainly)
 
 
 def test_worlds_do_not_nest() -> None:
@@ -328,7 +365,7 @@ def test_recorded_failures_come_first() -> None:
 def footprint() -> dict[str, Any]:
     """What a run changes while it lasts, and must give back."""
     return {
-        "policy": asyncio.get_event_loop_policy(),
+        "policy": current_policy(),
         "swapped": [f for f in (time.time, os.urandom, time.sleep) if swap.is_swapped(f)],
         "computer": patches._computer,
         "gc": (gc.isenabled(), gc.get_freeze_count() > 0),

@@ -25,10 +25,10 @@ import apsw
 import pytest
 
 import foretold
-from foretold.errors import EscapedWorld
 from foretold.kernel import real
 from foretold.kernel.sqlite import adopt, library, turns, vfs
 from foretold.kernel.sqlite.abi import VFS_CALLS
+from foretold.world.world import World
 from tests.helpers import PLANS, run_of
 
 PATH = "/var/lib/app.db"
@@ -55,7 +55,7 @@ def rows(db: sqlite3.Connection) -> list[Any]:
 def test_the_file_is_on_the_disk_of_the_host() -> None:
     """Another connection, the program's own `open` and the test see it; the real disk does not."""
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         with contextlib.closing(new()) as db, db:
             db.execute("INSERT INTO t VALUES (1)")
         with open(PATH, "rb") as file:
@@ -72,7 +72,7 @@ def test_the_file_is_on_the_disk_of_the_host() -> None:
 def test_each_host_has_its_own() -> None:
     """The same path on two hosts is two databases; after a restart it is still there."""
 
-    async def main(world: foretold.World) -> list[list[Any]]:
+    async def main(world: World) -> list[list[Any]]:
         seen: list[list[Any]] = []
 
         def program() -> None:
@@ -93,7 +93,7 @@ def test_relative_paths_links_and_missing_directories() -> None:
     """As with any other file: the working directory counts, links are followed, and a directory
     that is not there is SQLite's own error."""
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         os.chdir("/var/lib")
         new("app.db").close()
         os.symlink("/var/lib/app.db", "/tmp/link.db")
@@ -132,7 +132,7 @@ def test_a_database_of_the_program_itself_is_copied_when_written(
 def test_temporary_files_leave_no_name() -> None:
     """A sort that spills and a temporary table need files: they take room, and have no name."""
 
-    def main(world: foretold.World) -> list[str]:
+    def main(world: World) -> list[str]:
         with contextlib.closing(new()) as db:
             db.execute("PRAGMA temp_store=FILE")
             db.execute("PRAGMA temp.cache_size=5")
@@ -152,7 +152,7 @@ def test_wal_mode_with_two_connections(connect: Any) -> None:
     """Both share memory: a reader sees its snapshot while another one writes, and all files of
     SQLite are there to be seen, until the last connection is closed."""
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         one, two = connect(PATH), connect(PATH)
         one.execute("PRAGMA journal_mode=WAL")
         one.execute("CREATE TABLE t (x)")
@@ -319,7 +319,7 @@ def test_a_function_of_the_program_may_use_its_connection() -> None:
 def test_the_loop_of_another_host_goes_on_while_one_waits() -> None:
     """A blocking wait for a lock stops the thread that waits, and nobody else."""
 
-    async def main(world: foretold.World) -> int:
+    async def main(world: World) -> int:
         def program() -> None:
             one, two = new(), sqlite3.connect(PATH, timeout=5)
             one.execute("BEGIN IMMEDIATE")
@@ -345,7 +345,7 @@ def test_the_loop_of_another_host_goes_on_while_one_waits() -> None:
 def test_a_full_disk_is_sqlites_own_error() -> None:
     """ENOSPC becomes SQLITE_FULL; when there is room again the connection goes on."""
 
-    async def main(world: foretold.World) -> list[Any]:
+    async def main(world: World) -> list[Any]:
         db = new(isolation_level=None)
         world.home.disk.space(world.home.disk.used + 8_192)
         with pytest.raises(sqlite3.OperationalError, match="database or disk is full"):
@@ -370,7 +370,7 @@ def test_a_full_disk_is_sqlites_own_error() -> None:
 def test_a_failing_disk_is_sqlites_own_error(failing: str, statement: str) -> None:
     """EIO becomes SQLITE_IOERR, and the database is whole when the disk is."""
 
-    def main(world: foretold.World) -> list[Any]:
+    def main(world: World) -> list[Any]:
         db = new(isolation_level=None)
         db.execute("INSERT INTO t VALUES (0)")
         db.close()
@@ -390,7 +390,7 @@ def test_a_failing_disk_is_sqlites_own_error(failing: str, statement: str) -> No
 def test_short_writes_are_written_on() -> None:
     """A disk may take less than was asked for: SQLite's layer goes on with the rest."""
 
-    def main(world: foretold.World) -> Any:
+    def main(world: World) -> Any:
         world.home.disk.trouble.short = True
         with contextlib.closing(new()) as db, db:
             for n in range(20):
@@ -421,7 +421,7 @@ def test_a_connection_from_before_the_run_is_refused(tmp_path: Path) -> None:
     """It works on the real disk; one in memory harms nobody."""
     real, memory = new(str(tmp_path / "real.db")), new(":memory:")
     try:
-        with pytest.raises(EscapedWorld, match="opened before the run"):
+        with pytest.raises(foretold.EscapedWorld, match="opened before the run"):
             foretold.run(lambda: real.execute("SELECT * FROM t").fetchall())
         assert foretold.run(lambda: rows(memory)).value == []
         assert rows(real) == []
@@ -435,7 +435,7 @@ def test_a_connection_of_apsw_from_before_the_run_is_refused(tmp_path: Path) -> 
     was deleted in the run is no such case."""
     real = apsw.Connection(str(tmp_path / "real.db"))
     real.execute("CREATE TABLE t (x)")
-    with pytest.raises(EscapedWorld, match="opened before the run"):
+    with pytest.raises(foretold.EscapedWorld, match="opened before the run"):
         foretold.run(lambda: real.execute("SELECT * FROM t").fetchall())
     real.close()
 
@@ -451,7 +451,7 @@ def test_a_connection_of_an_earlier_run_is_refused() -> None:
     """A pool that lives in a module keeps it: the error says what to do. Closing it is fine."""
     kept: list[sqlite3.Connection] = []
     foretold.run(lambda: kept.append(new()))
-    with pytest.raises(EscapedWorld, match="dispose"):
+    with pytest.raises(foretold.EscapedWorld, match="dispose"):
         foretold.run(lambda: kept[0].execute("SELECT * FROM t"))
     foretold.run(lambda: kept[0].close())
 
@@ -472,7 +472,7 @@ def test_a_thread_outside_of_the_run_sees_the_real_disk(tmp_path: Path) -> None:
     thread = threading.Thread(target=outside)
     thread.start()
 
-    def main(world: foretold.World) -> None:
+    def main(world: World) -> None:
         new().close()
         real.lock_release(todo)
         real.lock_acquire(done)  # a run itself never waits for a thread outside of it
@@ -498,7 +498,7 @@ def test_nothing_is_left_of_a_run() -> None:
     assert len(before) >= 4
     worlds, kept = [], []
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         worlds.append(weakref.ref(world))
         assert functions() != before
         kept.append(new())
@@ -542,7 +542,7 @@ def test_what_cannot_be_reached_is_refused(monkeypatch) -> None:
     """A file of an SQLite that we do not reach raises; memory goes on. Never the real disk."""
     monkeypatch.setattr(adopt, "_known", {"_sqlite3": adopt.copy_of("_sqlite3", None)})
     foretold.run(lambda: new(":memory:").close())
-    with pytest.raises(EscapedWorld, match="hides the SQLite"):
+    with pytest.raises(foretold.EscapedWorld, match="cannot reach the SQLite"):
         foretold.run(new)
 
 
@@ -571,3 +571,30 @@ def test_sqlite_may_be_imported_inside_the_run() -> None:
         cwd=ROOT,
     )
     assert (output.stdout, output.stderr) == ("['app.db'] True\nFalse\n", "")
+
+
+def test_a_host_that_is_stopped_in_the_middle_of_a_write() -> None:
+    """SIGTERM reaches a process whose main thread is inside SQLite. Its C code is not disturbed:
+    the write is done, then the process ends as usual, with its `finally`; and no run fails."""
+    log: list[str] = []
+
+    async def writer() -> None:
+        try:
+            with contextlib.closing(sqlite3.connect(PATH, isolation_level=None)) as db:
+                db.execute("CREATE TABLE entry (number INTEGER)")
+                for number in range(1000):
+                    db.execute("INSERT INTO entry VALUES (?)", (number,))
+                    await asyncio.sleep(0)
+        finally:
+            log.append("ended")
+
+    async def main(world: World) -> None:
+        log.clear()
+        world.host("bank").start(writer)
+        await asyncio.sleep(foretold.between(50, 200, "for") / 100_000)
+
+    for seed in range(10):
+        done = run_of(main, seed)
+        assert done.error is None
+        assert log == ["ended"]
+        assert done.virtual_s < 1

@@ -340,8 +340,9 @@ def test_too_much_real_time() -> None:
         while True:
             await asyncio.sleep(0)
 
-    with pytest.raises(foretold.LimitExceeded, match=r"0\.05 real seconds.*wall_s_max"):
-        foretold.run(main, wall_s_max=0.05)
+    # So much that a collection of garbage in a large process is not most of it.
+    with pytest.raises(foretold.LimitExceeded, match=r"more than 2 real seconds.*wall_s_max"):
+        foretold.run(main, wall_s_max=2)
 
 
 def test_limits_can_be_lifted() -> None:

@@ -17,6 +17,10 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.kernel import real
+from foretold.kernel.computer import running
+from foretold.kernel.threads.baton import strands
+from foretold.kernel.threads.strand import Strand
 
 
 def in_local(value: Callable[[], Any]) -> None:
@@ -64,6 +68,69 @@ def test_what_a_thread_leaves_is_freed_in_the_run(keep: Callable[..., None]) -> 
         assert 1_767_225_600 < seen[0] < 1_767_225_610
         digests.add(done.digest)
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("keep", [in_local, in_context])
+def test_the_ident_of_a_thread_that_has_ended_is_free(
+    keep: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system gives it to the next thread, which may be one of the test runner's: that one must
+    not be taken for a thread of the run. So nobody knows the ident when the thread ends."""
+    still_known: list[bool] = []
+    taken_for_the_runs: list[bool] = []
+    wait = Strand.wait_for_its_end
+
+    def look(done: Any) -> None:
+        taken_for_the_runs.append(real.get_ident() in running)
+        real.lock_release(done)
+
+    def then_look(strand: Strand) -> None:
+        wait(strand)
+        still_known.append(strand.ident in strands or strand.ident in running)
+        done = real.allocate_lock()
+        real.lock_acquire(done)
+        real.start_new_thread(look, (done,))
+        real.lock_acquire(done)
+
+    monkeypatch.setattr(Strand, "wait_for_its_end", then_look)
+
+    def main() -> None:
+        for _ in range(10):
+            keep(object)
+
+    foretold.run(main)
+    assert still_known == taken_for_the_runs == [False] * 10
+
+
+def test_a_program_may_wrap_the_start_of_threads() -> None:
+    """Sentry does so when it is set up. A wrapper from before the run is called in the run; one
+    that is put there in the run is called until the run has ended, and then all is as it was."""
+    seen: list[str] = []
+
+    def wrap(name: str) -> None:
+        start: Any = threading.Thread.start
+
+        def wrapped(self: threading.Thread) -> None:
+            seen.append(name)
+            start(self)
+
+        threading.Thread.start = wrapped  # type: ignore[method-assign]  # as Sentry does
+
+    def main() -> None:
+        wrap("in the run")
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        thread.join()
+
+    original: Any = threading.Thread.start
+    try:
+        wrap("before the run")
+        outer = threading.Thread.start
+        foretold.run(main)
+        assert threading.Thread.start is outer
+    finally:
+        threading.Thread.start = original  # type: ignore[method-assign]  # as it was
+    assert seen == ["in the run", "before the run"]
 
 
 def test_accept_ends_when_the_listener_is_shut_down() -> None:
@@ -275,7 +342,7 @@ def by_polling(poll: Callable[[threading.Event], bool]) -> Callable[[], None]:
         done = threading.Event()
 
         def work() -> None:
-            time.sleep(0.01)
+            time.sleep(0.002)
             done.set()
 
         thread = threading.Thread(target=work)
@@ -316,4 +383,4 @@ def test_who_waits_for_a_time_gets_its_turn(main: Callable[[], None]) -> None:
     """However busy the others are, and though they never wait themselves."""
     for strategy in ("random", "fifo", "pct"):
         for seed in range(3):
-            foretold.run(main, seed=seed, strategy=strategy, steps_max=100_000)
+            foretold.run(main, seed=seed, strategy=strategy, steps_max=20_000)

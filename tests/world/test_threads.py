@@ -8,6 +8,7 @@ import contextlib
 import gc
 import logging
 import os
+import queue
 import socket
 import threading
 import time
@@ -490,3 +491,96 @@ def test_the_first_word_of_a_logger_counts_in_each_run() -> None:
             thread.join()
 
     assert len({foretold.run(main, seed=1).digest for _ in range(3)}) == 1
+
+
+POOL = concurrent.futures.ThreadPoolExecutor(1)
+
+
+def test_an_executor_that_is_older_than_the_run() -> None:
+    """Libraries keep one for the life of the process. Each run finds it open and without threads,
+    and so does the program afterwards."""
+
+    async def main() -> int:
+        return await asyncio.get_running_loop().run_in_executor(POOL, lambda: 5)
+
+    assert [foretold.run(main).value for _ in range(3)] == [5, 5, 5]
+    assert foretold.explore(main, runs=5).failure is None
+    assert POOL.submit(lambda: 6).result() == 6
+
+
+@pytest.mark.parametrize("shuts_down", [False, True])
+def test_an_executor_with_threads_from_before_the_run(shuts_down: bool) -> None:
+    """They live in the real world, and would do the run's work out there. In the run the executor
+    has others; afterwards it has its own again, which end if the program has shut it down."""
+    pool = concurrent.futures.ThreadPoolExecutor(2)
+    before = pool.submit(threading.current_thread).result()
+
+    def main() -> Any:
+        began = time.time()
+        pool.submit(time.sleep, 50).result()
+        ended, thread = time.time(), pool.submit(threading.current_thread).result()
+        if shuts_down:
+            pool.shutdown()
+        assert thread is not before
+        return round(ended - began)
+
+    assert foretold.run(main).value == 50
+    if shuts_down:
+        before.join()
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            pool.submit(int)
+    else:
+        assert foretold.run(main).value == 50
+        assert pool.submit(threading.current_thread).result() is before
+        pool.shutdown()
+
+
+def test_who_waits_for_a_thread_from_before_the_run_is_told_so() -> None:
+    """The thread lives in the real world: the deadlock names it, in a note."""
+    ask, answer = queue.Queue[int](), queue.Queue[int]()
+    thread = threading.Thread(target=lambda: answer.put(ask.get()), name="older")
+    thread.start()
+    try:
+        with pytest.raises(foretold.Deadlock) as caught:
+            foretold.run(lambda: answer.get())
+    finally:
+        ask.put(1)
+        thread.join()
+    (note,) = caught.value.__notes__
+    assert "not in it, and end no wait: " in note
+    assert "older" in note
+    assert note.endswith("start it inside the run.")
+
+
+def test_an_executor_that_the_program_has_shut_down_stays_so() -> None:
+    """As in production."""
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+
+    def main() -> None:
+        pool.submit(int).result()
+        pool.shutdown()
+
+    foretold.run(main)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        pool.submit(int)
+
+
+def test_threads_that_are_stuck_between_two_lines_are_ended() -> None:
+    """With `preempt="lines"` Python 3.11 traces them, and a traced thread that is ended entered no
+    function again: the run never came back."""
+
+    def main() -> None:
+        locks = [threading.Lock() for _ in range(5)]
+
+        def eat(n: int) -> None:
+            right = (n + 1) % 5
+            with locks[n]:
+                locks[right].acquire()
+                locks[right].release()
+
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            list(pool.map(eat, range(5)))
+
+    plan: Any = {"preempt": "lines", "order": "any", "strategy": "random"}
+    errors = (run_of(main, seed, **plan).error for seed in range(60))
+    assert any(isinstance(error, foretold.Deadlock) for error in errors)

@@ -83,7 +83,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 assert threading.enumerate() == [threading.main_thread()], threading.enumerate()
-assert foretold.world.world.world_or_none() is None
+assert foretold.world.current.world_or_none() is None
 gc.collect()  # what the exception held
 assert foretold.run(lambda: in_threads(lambda: None)).error is None
 after = [dict(vars(kind)) for kind in KINDS], threading.excepthook, queue.SimpleQueue, time.time

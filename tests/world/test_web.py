@@ -18,6 +18,7 @@ from fastapi.responses import StreamingResponse
 
 import foretold
 from foretold.errors import UsageError
+from foretold.world.world import World
 
 WAYS = pytest.mark.parametrize("through", ["asgi", "uvicorn"])
 
@@ -81,7 +82,7 @@ def test_every_actor_has_an_address_of_its_own(through: str) -> None:
     class Actor:
         name = "ada"
 
-    async def main(world: foretold.World) -> Any:
+    async def main(world: World) -> Any:
         web = await world.web(application([]), through=through)
         clients = [web.client("ada"), web.client(Actor()), web.client("bob"), web.client()]
         found = [(await client.get("/peer")).json()["host"] for client in clients]
@@ -99,7 +100,7 @@ def test_a_client_takes_the_options_of_httpx(through: str) -> None:
     """Headers, cookies, params, event hooks and the rest are httpx's; other servers are reached
     over the network."""
 
-    async def main(world: foretold.World) -> Any:
+    async def main(world: World) -> Any:
         web = await world.web(application([]), through=through)
         await world.web(application([]), through="uvicorn", host="other", port=9000)
         async with web.client("ada", headers={"a": "1"}, cookies={"b": "2"}) as client:
@@ -117,7 +118,7 @@ def test_a_client_takes_the_options_of_httpx(through: str) -> None:
 def test_a_root_path_is_in_the_scope(through: str) -> None:
     """As behind a proxy that takes a prefix away."""
 
-    async def main(world: foretold.World) -> Any:
+    async def main(world: World) -> Any:
         web = await world.web(application([]), through=through, root_path="/api")
         async with web.client() as client:
             return (await client.get("/peer")).json()["path"]
@@ -129,7 +130,7 @@ def test_a_root_path_is_in_the_scope(through: str) -> None:
 def test_an_application_is_found_by_its_name(through: str) -> None:
     """Each process of an isolating host imports it anew: nothing survives a restart."""
 
-    async def main(world: foretold.World) -> Any:
+    async def main(world: World) -> Any:
         world.host("web", isolate=["tests.fidelity.web_application"])
         web = await world.web("tests.fidelity.web_application:app", through=through)
         async with web.client() as client:
@@ -152,7 +153,7 @@ def test_what_runs_on_after_the_response_overlaps_with_the_next_request(through:
     server does not end before it has."""
     log: list[Any] = []
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(application(log), through=through)
         loop = asyncio.get_running_loop()
         async with web.client() as client:
@@ -169,7 +170,7 @@ def test_what_runs_on_after_the_response_overlaps_with_the_next_request(through:
 def test_requests_take_the_latency_of_the_network() -> None:
     """It is drawn for each message, the calm one is the shortest; `world.network` sets it."""
 
-    async def main(world: foretold.World) -> float:
+    async def main(world: World) -> float:
         web = await world.web(application([]))
         world.network.latency(0.25)
         loop = asyncio.get_running_loop()
@@ -185,7 +186,7 @@ def test_requests_take_the_latency_of_the_network() -> None:
 def test_other_seeds_have_other_latencies_and_each_seed_its_own() -> None:
     """The whole exchange is on the tape."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(application([]))
         async with web.client("ada") as ada, web.client("bob") as bob:
             await asyncio.gather(ada.get("/peer"), bob.get("/peer"), ada.get("/wait/0.1"))
@@ -199,7 +200,7 @@ def test_other_seeds_have_other_latencies_and_each_seed_its_own() -> None:
 def test_time_limits_are_in_virtual_time(through: str) -> None:
     """An hour's patience costs nothing, and ends when it ends."""
 
-    async def main(world: foretold.World) -> float:
+    async def main(world: World) -> float:
         web = await world.web(application([]), through=through)
         loop = asyncio.get_running_loop()
         async with web.client(timeout=3_600) as client:
@@ -218,7 +219,7 @@ def test_a_client_that_does_not_read_holds_the_application_back(through: str) ->
     """Buffers are finite: who streams a large body waits until the client has read."""
     log: list[Any] = []
 
-    async def main(world: foretold.World) -> int:
+    async def main(world: World) -> int:
         web = await world.web(application(log), through=through)
         async with web.client() as client, client.stream("GET", "/large") as response:
             await asyncio.sleep(5)
@@ -238,7 +239,7 @@ def test_sigterm_lets_requests_end(through: str) -> None:
     """New clients are refused, requests in flight get their response, then the lifespan ends."""
     log: list[Any] = []
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(application(log), through=through)
         async with web.client() as client, web.client() as other:
             asking = asyncio.create_task(client.get("/wait/1"))
@@ -260,7 +261,7 @@ def test_a_killed_server_closes_its_connections_and_starts_anew(through: str) ->
     seen, and the lifespan begins anew."""
     log: list[Any] = []
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(application(log), through=through)
         async with web.client() as client:
             asking = asyncio.create_task(client.get("/wait/1"))
@@ -282,7 +283,7 @@ def test_a_killed_server_closes_its_connections_and_starts_anew(through: str) ->
 def test_a_crashed_server_is_silent(through: str) -> None:
     """The power is gone: nobody says anything, and clients wait as long as they want to."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(application([]), through=through)
         async with web.client() as client:
             asking = asyncio.create_task(client.get("/wait/1"))
@@ -303,7 +304,7 @@ def test_a_crashed_server_is_silent(through: str) -> None:
 def test_a_paused_server_answers_when_it_goes_on(through: str) -> None:
     """SIGSTOP: its kernel takes connections, its program does nothing."""
 
-    async def main(world: foretold.World) -> float:
+    async def main(world: World) -> float:
         web = await world.web(application([]), through=through)
         loop = asyncio.get_running_loop()
         async with web.client(timeout=60) as client:
@@ -323,7 +324,7 @@ def test_a_paused_server_answers_when_it_goes_on(through: str) -> None:
 def test_the_network_verbs_reach_requests(through: str) -> None:
     """A partition is silent until it is repaired; a reset breaks connections."""
 
-    async def main(world: foretold.World) -> Any:
+    async def main(world: World) -> Any:
         web = await world.web(application([]), through=through)
         async with web.client() as client:
             await client.get("/peer")
@@ -353,7 +354,7 @@ def test_an_application_that_does_not_start_again_is_tried_again(through: str) -
             raise RuntimeError("the database is not there yet")
         yield
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(FastAPI(lifespan=lifespan), through=through)
         web.host.kill()
         web.host.restart()
@@ -376,7 +377,7 @@ def test_an_exception_of_the_application_is_in_the_story(through: str) -> None:
     async def fails() -> None:
         raise KeyError("lamp")
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(app, through=through)
         async with web.client() as client:
             foretold.always((await client.get("/")).status_code == 200, "no server error")
@@ -418,7 +419,7 @@ async def too_few(scope: Any) -> None:
 def test_bad_input_is_refused(app: Any, options: dict[str, Any], said: str) -> None:
     """The error says what is wrong and what to write instead."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         await world.web(app, **options)
 
     with pytest.raises((UsageError, ModuleNotFoundError), match=said.replace("?", r"\?")):
@@ -429,10 +430,10 @@ def test_bad_input_is_refused(app: Any, options: dict[str, Any], said: str) -> N
 def test_a_port_that_is_taken_is_refused(through: str) -> None:
     """Two servers of one host need two ports."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         await world.web(FastAPI(), through=through)
         await world.web(FastAPI(), through=through, port=8001)
-        with pytest.raises(UsageError, match="somebody listens on that port of web already"):
+        with pytest.raises(UsageError, match="a program listens on that port of web already"):
             await world.web(FastAPI(), through=through)
 
     run(main)
@@ -448,7 +449,7 @@ def test_a_lifespan_that_fails_is_the_tests_own_error(through: str) -> None:
             raise LookupError("no DATABASE_URL")
         yield
 
-    async def main(world: foretold.World) -> list[str]:
+    async def main(world: World) -> list[str]:
         with pytest.raises(LookupError) as caught:
             await world.web(FastAPI(lifespan=lifespan), through=through)
         return caught.value.__notes__
@@ -471,7 +472,7 @@ def test_a_variable_that_is_missing_is_named_with_what_to_write(through: str) ->
         settings["DATABASE_URL"]
         yield
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         with pytest.raises(UsageError, match="async def serve") as caught:
             await world.web(FastAPI(lifespan=lifespan), through=through)
         assert 'environment={"DATABASE_URL": …}' in str(caught.value)
@@ -485,7 +486,7 @@ def test_a_variable_that_is_missing_is_named_with_what_to_write(through: str) ->
 def test_a_client_needs_a_name(actor: Any) -> None:
     """An actor or a text."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(FastAPI())
         with pytest.raises(UsageError, match="takes an actor or a name"):
             web.client(actor)
@@ -508,9 +509,9 @@ ANOTHER_WAY = {
 def test_an_option_that_would_have_no_effect_is_refused(through: str, option: str) -> None:
     """No option of httpx is ignored silently; one that says what is the case anyway is taken."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(FastAPI(), through=through)
-        with pytest.raises(UsageError, match=f"{option}=.*decides how requests travel"):
+        with pytest.raises(UsageError, match=f"{option}=.*decides how requests are sent"):
             web.client("ada", **{option: ANOTHER_WAY[option]})
         calm: dict[str, Any] = {"proxy": None, "http1": True, "http2": False, "trust_env": False}
         async with web.client("ada", **calm) as ada:
@@ -527,7 +528,7 @@ def test_a_client_keeps_to_its_limits(
     """Requests wait for a connection, and no longer than the client wants to. (In httpcore, its
     patience begins anew when it was not the quickest to take one.)"""
 
-    async def main(world: foretold.World) -> Any:
+    async def main(world: World) -> Any:
         web = await world.web(application([]), through=through)
         limits, loop = httpx.Limits(max_connections=2), asyncio.get_running_loop()
         async with web.client(limits=limits, timeout=httpx.Timeout(9, pool=patience)) as client:
@@ -550,10 +551,10 @@ def test_a_websocket_straight_into_asgi_is_refused() -> None:
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(FastAPI())
         async with web.client() as client:
-            with pytest.raises(UsageError, match="has no place straight in ASGI"):
+            with pytest.raises(UsageError, match="does not work with through"):
                 await client.get("/", headers=headers)
 
     run(main)
@@ -563,9 +564,9 @@ def test_a_websocket_straight_into_asgi_is_refused() -> None:
 @pytest.mark.parametrize("end", ["kill", "crash", "restart", "nothing"])
 def test_no_world_outlives_its_run(through: str, end: str) -> None:
     """With requests in flight, clients that nobody closed and a response that is half sent."""
-    worlds: list[weakref.ref[foretold.World]] = []
+    worlds: list[weakref.ref[World]] = []
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         worlds.append(weakref.ref(world))
         web = await world.web(application([]), through=through)
         client = web.client("ada")

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 import foretold
 from foretold.errors import UsageError
 from foretold.world.faults.web import FAILURES
+from foretold.world.world import World
 
 WAYS = pytest.mark.parametrize("through", ["asgi", "uvicorn"])
 SEEDS = range(24)
@@ -57,7 +58,7 @@ def struck(
     """What clients saw, what the application did, and the counts; one request is struck."""
     log: list[Any] = []
 
-    async def main(world: foretold.World) -> Any:
+    async def main(world: World) -> Any:
         web = await world.web(application(log), through=through)
         web.fail_next(kind)
         made = [web.client(f"client {number}") for number in range(clients)]
@@ -139,6 +140,28 @@ def test_a_client_goes_in_the_middle(through: str) -> None:
 
 
 @WAYS
+def test_a_client_goes_though_its_request_never_enters(through: str) -> None:
+    """The process dies while half of a request is on its way: the client leaves all the same, and
+    nothing waits for ever."""
+
+    async def main(world: World) -> Any:
+        web = await world.web(application([]), through=through)
+        async with web.client() as client:
+            assert await outcome(client) == OK
+            world.network.latency(0.01, 0.01)
+            web.fail_next("client_gone")
+            sent = asyncio.create_task(outcome(client))
+            await asyncio.sleep(0.005)
+            web.host.kill()
+            found = await sent
+        return found, tuple(web.failures)
+
+    seen = {foretold.run(main, seed=seed).value for seed in range(12)}
+    assert ("ReadError", ("client_gone",)) in seen, "it stood in the middle of its request"
+    assert ("RemoteProtocolError", ()) in seen, "it had sent all, and hears that the server is gone"
+
+
+@WAYS
 def test_a_server_is_restarted_with_requests_in_flight(through: str) -> None:
     """Who is inside gets an error and its work is cut off where it is; later it is up again."""
     logs, effects = set(), 0
@@ -156,7 +179,7 @@ def test_a_server_is_restarted_with_requests_in_flight(through: str) -> None:
 def test_a_server_is_up_again_after_its_restart(through: str) -> None:
     """A client that tries again has its answer in the end."""
 
-    async def main(world: foretold.World) -> int:
+    async def main(world: World) -> int:
         web = await world.web(application([]), through=through)
         web.fail_next("server_restart")
         tries = 1
@@ -189,7 +212,7 @@ def test_a_slow_client_sends_in_pieces(through: str) -> None:
 
         return app
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(slow([]), through=through)
         web.fail_next("slow_client")
         async with web.client() as client:
@@ -238,7 +261,7 @@ class Bank:
 def shopping(*, honour: bool) -> Any:
     """Three people pay, and try again until they have an answer."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         bank = Bank(honour=honour)
         web = await world.web(bank.app)
 
@@ -273,7 +296,7 @@ def test_a_double_charge_is_found_and_shrunk_to_one_fault() -> None:
 
 def test_the_correction_survives_all_kinds() -> None:
     """With idempotency keys no fault charges twice; each kind strikes and has its effect."""
-    outcome = foretold.explore(shopping(honour=True), runs=150, faults=foretold.faults.web)
+    outcome = foretold.explore(shopping(honour=True), runs=600, faults=foretold.faults.web)
     assert outcome.failure is None
     counts = outcome.tally.faults
     assert set(counts) == set(FAILURES)
@@ -301,7 +324,7 @@ def test_the_quiet_run_has_no_fault() -> None:
 def test_no_fault_in_calm_passages_and_after_heal() -> None:
     """Set-up and final checks are left alone."""
 
-    async def main(world: foretold.World) -> list[str]:
+    async def main(world: World) -> list[str]:
         web = await world.web(application([]))
         async with web.client() as client:
             async with world.calm():
@@ -320,7 +343,7 @@ def test_no_fault_in_calm_passages_and_after_heal() -> None:
 def test_failures_by_hand_name_their_request() -> None:
     """`method` and `path` say which request is meant; others pass."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         web = await world.web(application([]))
         web.fail_next("request_lost", path="/pay", method="post")
         async with web.client() as client:

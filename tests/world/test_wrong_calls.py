@@ -15,6 +15,7 @@ from foretold.arguments import nearest, printable
 from foretold.errors import UsageError
 from foretold.tape import Tape, TapeFile
 from foretold.tape.file import save
+from foretold.world.world import World
 
 
 async def nothing() -> None:
@@ -34,15 +35,15 @@ RUNS = "runs is a whole number, 1 or more, such as runs=500; got"
 LOOKED_UP = "cannot be looked up as a host's name"
 
 OUTSIDE: dict[str, tuple[Callable[[Any], object], str]] = {
-    "run(tape=3)": (lambda f: foretold.run(f, tape=3), "or the path of a tape file; got 3"),  # type: ignore[arg-type]  # the mistake
-    "replay(None)": (lambda f: foretold.replay(f, None), "the path of a tape file; got None"),  # type: ignore[arg-type]  # the mistake
+    "run(tape=3)": (lambda f: foretold.run(f, tape=3), "or the path of a tape file; got 3"),  # type: ignore[call-overload]  # the mistake
+    "replay(None)": (lambda f: foretold.replay(f, None), "the path of a tape file; got None"),  # type: ignore[call-overload]  # the mistake
     "runs='3'": (lambda f: foretold.explore(f, runs="3"), f"{RUNS} '3'"),  # type: ignore[arg-type]  # the mistake
     "runs=0": (lambda f: foretold.explore(f, runs=0), f"{RUNS} 0"),
     "runs=True": (lambda f: foretold.explore(f, runs=True), f"{RUNS} True"),
     "time_s=0": (lambda f: foretold.explore(f, time_s=0), "time_s must be above 0, got 0"),
     "time_s=nan": (lambda f: foretold.explore(f, time_s=float("nan")), f"time_s {NUMBER} nan"),
-    "simulate(time_s)": (lambda f: foretold.simulate(time_s="1m")(f), f"time_s {NUMBER} '1m'"),
-    "seed='x'": (lambda f: foretold.run(f, seed="x"), "a whole number, such as seed=7; got 'x'"),  # type: ignore[arg-type]  # the mistake
+    "simulate(time_s)": (lambda f: foretold.simulate(time_s="1m")(f), f"time_s {NUMBER} '1m'"),  # type: ignore[call-overload]  # the mistake
+    "seed='x'": (lambda f: foretold.run(f, seed="x"), "a whole number, such as seed=7; got 'x'"),  # type: ignore[call-overload]  # the mistake
     "explore seed": (lambda f: foretold.explore(f, seed=1.5), "such as seed=7; got 1.5"),  # type: ignore[arg-type]  # the mistake
     "seed=huge": (
         lambda f: foretold.run(f, seed=10**5000),
@@ -58,17 +59,17 @@ OUTSIDE: dict[str, tuple[Callable[[Any], object], str]] = {
     "strategy=[]": (lambda f: foretold.explore(f, strategy=[]), "'surw' or 'exhaustive', got []"),  # type: ignore[arg-type]  # the mistake
     "faults": (lambda f: foretold.run(f, faults="partiton"), "Did you mean 'partition'?"),
     "faults.only": (lambda f: foretold.faults.network.only("rest"), "Did you mean 'reset'?"),
-    "faults=[]": (lambda f: foretold.run(f, faults=["reset"]), "such as 'partition reset'"),  # type: ignore[arg-type]  # the mistake
+    "faults=[]": (lambda f: foretold.run(f, faults=["reset"]), "such as 'partition reset'"),  # type: ignore[call-overload]  # the mistake
     "isolation": (lambda f: foretold.explore(f, isolation="frok"), "Did you mean 'fork'?"),
-    "setting": (lambda f: foretold.explore(f, exakt_time=True), "Did you mean 'exact_time'?"),
+    "setting": (lambda f: foretold.explore(f, exakt_time=True), "Did you mean 'exact_time'?"),  # type: ignore[call-arg]  # the mistake
     "wall_s_max=-1": (lambda f: foretold.run(f, wall_s_max=-1), "wall_s_max must be above 0"),
-    "wall_s_max='3'": (lambda f: foretold.run(f, wall_s_max="3"), f"wall_s_max {NUMBER} '3'"),  # type: ignore[arg-type]  # the mistake
+    "wall_s_max='3'": (lambda f: foretold.run(f, wall_s_max="3"), f"wall_s_max {NUMBER} '3'"),  # type: ignore[call-overload]  # the mistake
     "virtual_s_max": (lambda f: foretold.run(f, virtual_s_max=0), "virtual_s_max must be above 0"),
-    "steps_max=3.5": (lambda f: foretold.run(f, steps_max=3.5), "steps_max is a whole number"),  # type: ignore[arg-type]  # the mistake
-    "epoch_s": (lambda f: foretold.run(f, epoch_s="now"), f"epoch_s {NUMBER} 'now'"),  # type: ignore[arg-type]  # the mistake
+    "steps_max=3.5": (lambda f: foretold.run(f, steps_max=3.5), "steps_max is a whole number"),  # type: ignore[call-overload]  # the mistake
+    "epoch_s": (lambda f: foretold.run(f, epoch_s="now"), f"epoch_s {NUMBER} 'now'"),  # type: ignore[call-overload]  # the mistake
     "epoch_s=inf": (lambda f: foretold.run(f, epoch_s=float("inf")), "epoch_s must be finite"),
     "monotonic_s": (lambda f: foretold.run(f, monotonic_s=-1), "monotonic_s must be at least 0"),
-    "exact_time": (lambda f: foretold.run(f, exact_time="yes"), "exact_time is True or False"),  # type: ignore[arg-type]  # the mistake
+    "exact_time": (lambda f: foretold.run(f, exact_time="yes"), "exact_time is True or False"),  # type: ignore[call-overload]  # the mistake
     "limit": (lambda f: next(foretold.enumerate_tapes("x")), "such as limit=1000; got 'x'"),  # type: ignore[arg-type]  # the mistake
 }
 
@@ -154,7 +155,7 @@ def test_wrong_arguments_inside_of_runs(call: str) -> None:
     """The same for what a test calls in its world; the message is the same in each run."""
     do, said = INSIDE[call]
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         result = do(world)
         if asyncio.iscoroutine(result):
             await result
@@ -168,7 +169,7 @@ def test_wrong_arguments_inside_of_runs(call: str) -> None:
 def test_good_names_of_hosts() -> None:
     """What people call their hosts, and what a name service knows."""
 
-    async def main(world: foretold.World) -> None:
+    async def main(world: World) -> None:
         for name in ("api", "my_db", "web-1", "API2", "büro", "db.example.com", "a" * 63, "7"):
             assert world.host(name).name == name
 
@@ -178,7 +179,7 @@ def test_good_names_of_hosts() -> None:
 def test_one_number_is_a_latency() -> None:
     """All messages take equally long."""
 
-    async def main(world: foretold.World) -> tuple[int, int]:
+    async def main(world: World) -> tuple[int, int]:
         world.network.latency(0.25)
         path = world.network.path(world.home.stack, world.host("api").stack)
         return path.low_ns, path.high_ns

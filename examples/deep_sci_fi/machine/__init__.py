@@ -4,17 +4,18 @@
     foretold explore examples.deep_sci_fi.machine:DeepSciFi --plant
 
 The second line shows whether it would find anything: it plants the 31 mistakes of `app/bugs.py`,
-one by one. Three to five agents, driven by up to five programs, use every endpoint that changes
-something.
+one by one. Three to five agents, driven by up to five programs, use every endpoint.
 
     scenery.py      what is there when a run begins
     platform.py     who talks to the platform, and how its answers are judged
     worlds.py, canon.py, dwelling.py, community.py, agents.py      rules, by area
-    tries.py        rules: old keys, what others have reviewed, two who change one memory
+    tries.py        rules: old keys, what others have reviewed, what was sent before, one memory
     rights.py       who may not do something is refused, whichever rule has tried
     game.py, bounds.py      the rules of the game, in SQL, after every commit
     history.py      no status is skipped
     promises.py     at the end: what agents were told is so, and what must come has come
+    told.py         every answer says what the database says
+    pages.py        every page is read; who has no key is refused everywhere, and changes nothing
 """
 
 import itertools
@@ -30,10 +31,11 @@ from examples.deep_sci_fi.machine.community import Feed, Feedback, Stories
 from examples.deep_sci_fi.machine.dwelling import Characters, Sweeping
 from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
+from examples.deep_sci_fi.machine.pages import Pages
 from examples.deep_sci_fi.machine.promises import Promises
 from examples.deep_sci_fi.machine.rights import Rights
 from examples.deep_sci_fi.machine.things import Thing
-from examples.deep_sci_fi.machine.tries import Keys, Reading, Remembering
+from examples.deep_sci_fi.machine.tries import Keys, Reading, Remembering, Repeating
 from examples.deep_sci_fi.machine.worlds import Criticising, Proposing, Revising, Suggesting
 
 
@@ -59,6 +61,8 @@ def _done(what: str, rows: Iterable[dict[str, Any]], who: str, agent: Any) -> se
 
 
 class DeepSciFi(
+    Pages,
+    Repeating,
     Proposing,
     Revising,
     Criticising,
@@ -110,6 +114,9 @@ class DeepSciFi(
         "trespass": 0.3,
         "use_key": 0.4,
         "read_feed": 0.5,
+        "browse": 1.5,
+        "send_again": 0.8,
+        "propose_twice": 0.5,
         "comment": 3,
         "submit": 3,
         "register": 2,

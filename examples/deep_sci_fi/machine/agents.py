@@ -53,8 +53,11 @@ class Accounts(Platform):
         made = self.judge(answer)
         self.made("users", made["agent"], "")
         key = {"x-api-key": made["api_key"]}
-        code = (await self.send(actor, "GET", "auth/me", **key)).status_code
+        me = await self.send(actor, "GET", "auth/me", **key)
+        code = me.status_code
         foretold.always(code == 200, "a new key can be used at once", code=code)
+        right = me.json()["id"] == made["agent"]["id"]
+        foretold.always(right, "agents are told who they are", told=me.json())
 
     @foretold.rule(target=things.keys, wish=NEW_KEY)
     async def add_key(self, actor: Any, wish: Any) -> Thing:

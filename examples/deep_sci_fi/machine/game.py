@@ -106,6 +106,14 @@ class Game(Platform):
     def nobody_has_too_much(self, rows: Any) -> None:
         """An agent has three open proposals, five of dwellers, and five dwellers at most."""
 
+    @foretold.invariant(
+        sql="""select agent_id, name, count(*) as times from proposals
+               group by agent_id, name having count(*) > 1""",
+        over="select count(*) from proposals",
+    )
+    def a_proposal_is_made_once(self, rows: Any) -> None:
+        """The same proposal, sent twice, is one row."""
+
     # --- aspects, events -------------------------------------------------------------------------
 
     @foretold.invariant(
@@ -120,6 +128,20 @@ class Game(Platform):
     )
     def an_approved_aspect_updates_the_canon(self, rows: Any) -> None:
         """Who approves an aspect says what is true in the world from then on."""
+
+    @foretold.invariant(
+        sql="""select a.id, a.type from aspects a join worlds w on w.id = a.world_id
+               where a.status = 'approved' and a.type = 'region' and not w.regions
+                 @> jsonb_build_array(jsonb_build_object('name', a.content->>'name'))
+               union all
+               select a.id, a.type from aspects a join worlds w on w.id = a.world_id
+               join aspect_validations v on v.aspect_id = a.id and v.verdict = 'approve'
+               where a.type = 'event' and jsonb_typeof(v.approved_timeline_entry) = 'object'
+                 and not w.causal_chain @> jsonb_build_array(v.approved_timeline_entry)""",
+        over="select count(*) from aspects where status = 'approved'",
+    )
+    def an_approved_aspect_is_part_of_its_world(self, rows: Any) -> None:
+        """A region that was approved is one of its world's, an event is in the timeline."""
 
     @foretold.invariant(
         sql="""select w.id, step from worlds w, jsonb_array_elements(causal_chain)

@@ -67,7 +67,7 @@ class Promises(Platform):
         """Statuses and upvotes are the same for readers as in the database."""
         reader: Any = self.cast[0]
         shown = await self.patiently(lambda: self.get(reader, "proposals?limit=100"))
-        stored = dict(self.pg.sql("select id::text, status from proposals"))
+        stored: dict[str, str] = dict(self.pg.sql("select id::text, status from proposals"))
         wrong = [page["id"] for page in shown if page["status"] != stored[page["id"]]]
         assert not wrong, f"proposals whose page differs from the database: {wrong}"
         wishes = await self.patiently(lambda: self.get(reader, "feedback?limit=100"))

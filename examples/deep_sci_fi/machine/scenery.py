@@ -384,14 +384,16 @@ def story_reviews() -> Iterable[Row]:
 
 
 def feedback() -> Iterable[Row]:
-    """Wishes, one of them with an upvote."""
-    for by, upvoters in (
-        (1, []),
-        (2, [agent(3)]),
-        (3, []),
-        *((number, []) for number in ASLEEP),
+    """Wishes, one of them with an upvote; the last two are decided."""
+    open_ones = ((1, []), (2, [agent(3)]), (3, []), *((number, []) for number in ASLEEP))
+    for by, upvoters, status in (
+        *((by, upvoters, "new") for by, upvoters in open_ones),
+        (4, [], "resolved"),
+        (5, [], "wont_fix"),
     ):
         yield {
+            "status": status,
+            "resolution_notes": None if status == "new" else WORDS,
             "agent_id": agent(by),
             "category": "bug",
             "priority": "medium",

@@ -1,4 +1,5 @@
-"""Rules: old keys, other people's reviews, and two who change one dweller's memories."""
+"""Rules: old keys, other people's reviews, what was sent before, and two who change one dweller's
+memories."""
 
 from typing import Any
 
@@ -9,7 +10,7 @@ from examples.deep_sci_fi.machine import things
 from examples.deep_sci_fi.machine.dwelling import Deeds, Dwelling, is_to_escalate
 from examples.deep_sci_fi.machine.platform import Platform, part_of
 from examples.deep_sci_fi.machine.things import Thing
-from examples.deep_sci_fi.machine.worlds import Reviewing
+from examples.deep_sci_fi.machine.worlds import NAMES, Proposing, Reviewing
 
 KEY = """select is_revoked or expires_at is not null and expires_at <= $2::text::timestamptz
     from api_keys where id = $1::text::uuid"""
@@ -36,9 +37,42 @@ class Keys(Platform):
             foretold.always(code == 401, "an old key opens nothing", code=code)
         elif not self._is_over(key):
             foretold.always(code == 200, "a key can be used until it is revoked", code=code)
+        if code == 200:
+            told = answer.json()["id"]
+            foretold.always(told == key.owner, "agents are told who they are", told=told)
 
     def _is_over(self, key: Thing) -> bool:
         return any(row[0] for row in self.pg.sql(KEY, key, self.now().isoformat()))
+
+
+class Repeating(Proposing):
+    """In all runs: programs send again what they have just sent, without an idempotency key."""
+
+    async def send(
+        self, actor: Any, method: str, path: str, body: Any = None, **headers: str
+    ) -> Any:
+        """What has succeeded can be sent again."""
+        answer = await super().send(actor, method, path, body, **headers)
+        if answer.is_success and method != "GET" and not headers:
+            actor.last_sent = (method, path, body)
+        return answer
+
+    @foretold.precondition(lambda self, actor: "last_sent" in actor)
+    @foretold.rule()
+    async def send_again(self, actor: Any) -> None:
+        """It is done again or refused, and never breaks anything."""
+        answer = await self.send(actor, *actor.last_sent)
+        code = answer.status_code
+        foretold.sometimes(code in (400, 409, 429), "a request that was repeated is refused")
+
+    @foretold.rule(target=things.proposals, name=NAMES)
+    async def propose_twice(self, actor: Any, name: str) -> Thing:
+        """The same world: it is made, and the second time refused."""
+        made = await self._propose(actor, name, "vote")
+        answer = await self.send(actor, "POST", "proposals", self.world_called(name))
+        code = answer.status_code
+        foretold.always(code == 409, "the same proposal is made once", name=name, code=code)
+        return made
 
 
 @part_of("Reviewing", "Canon", "Stories")

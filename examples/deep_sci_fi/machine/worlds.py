@@ -84,10 +84,14 @@ class Proposing(Platform):
             *await self.at_once(self._propose(actor, name, system) for name in names)
         )
 
-    async def _propose(self, actor: Any, name: str, system: str) -> Thing:
+    def world_called(self, name: str, system: str = "vote") -> dict[str, Any]:
+        """A proposal."""
         texts = dict.fromkeys(("premise", "scientific_basis", "image_prompt"), WORDS)
-        body = {"name": name, "year_setting": 2100, "causal_chain": chain(), **texts}
-        answer = await self.send(actor, "POST", "proposals", {**body, "review_system": system})
+        about = {"name": name, "year_setting": 2100, "causal_chain": chain(), **texts}
+        return {**about, "review_system": system}
+
+    async def _propose(self, actor: Any, name: str, system: str) -> Thing:
+        answer = await self.send(actor, "POST", "proposals", self.world_called(name, system))
         foretold.sometimes(answer.status_code == 429, "an agent has three open proposals")
         made = self.judge(answer)
         await self.look(actor, f"proposals/{made['id']}")

@@ -11,23 +11,31 @@ from __future__ import annotations
 import os
 import sys
 
-from foretold.cli import check, explain, explore, replay, show
-from foretold.cli.group import app
-
-VERBS = (explore, replay, show, explain, check)
-"""Importing a verb adds it to the command."""
+from foretold.errors import ForetoldError
+from foretold.platforms import (
+    HASH_SEED,
+    environment_with,
+    refuse_elsewhere,
+    restore_environment,
+)
 
 
 def main() -> None:
-    """The entry point. Starts the interpreter anew with hash seed 0, unless one was given.
+    """The entry point. Starts the interpreter anew with hash seed 0, also if the environment has
+    another one (tox sets one).
 
     A program that iterates over a set of strings then does the same in a search, in its replay and
     in the process that confirms a failure.
     """
-    if sys.flags.hash_randomization and "PYTHONHASHSEED" not in os.environ:
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+    try:
+        refuse_elsewhere()
+    except ForetoldError as error:
+        sys.exit(f"foretold: {error}")
+    # `-R` randomises in spite of a 0, and `-E` does not look: no way to begin again.
+    wanted = os.environ.get(HASH_SEED) != "0" and not sys.flags.ignore_environment
+    if sys.flags.hash_randomization and wanted:
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment_with("0"))
+    restore_environment()
+    from foretold.cli.verbs import app  # only now: the interpreter above starts without the engine
+
     app(prog_name="foretold")
-
-
-__all__ = ["app", "main"]

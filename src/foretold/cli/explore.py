@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from foretold.cli.group import HELD, INTERRUPTED, VACUOUS, VIOLATED, app
+from foretold.arguments import printable
+from foretold.cli.group import HELD, INTERRUPTED, VACUOUS, VIOLATED, app, say_where
 from foretold.cli.live import allow_host_option, explore_live, refuse_without_url, url_option
 from foretold.cli.options import (
     actors_option,
@@ -38,20 +39,22 @@ from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
 from foretold.report.campaign import campaign_text, group_lines, verdict_line
 from foretold.report.data import history_data, outcome_json
-from foretold.report.exports import github_annotations, in_github_actions, junit_xml
+from foretold.report.exports import github_annotations, junit_xml
 from foretold.report.planted import planting_json, planting_text
-from foretold.report.progress import SearchProgress, say
+from foretold.report.progress import SearchProgress
+from foretold.report.terminal import expect_commands, in_github_actions, put, put_command, say
 from foretold.report.text import interrupted_text
-from foretold.search.executors import WORKERS_MAX
+from foretold.search.checking.observe import Observation
+from foretold.search.checking.plant import plant
+from foretold.search.checking.replayers import FreshReplayer
 from foretold.search.explore import Progress, explore
-from foretold.search.failure import Failure, Outcome
-from foretold.search.plant import plant
-from foretold.search.portfolio import EXHAUSTIVE
-from foretold.search.replayers import FreshReplayer
-from foretold.search.retry import failure_of, try_again
-from foretold.search.signature import signature_of
-from foretold.search.store import Store
-from foretold.search.words import count
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.search.failures.retry import failure_elsewhere, failure_of, try_again
+from foretold.search.failures.store import Store
+from foretold.search.planning.portfolio import EXHAUSTIVE
+from foretold.search.workers.executors import WORKERS_MAX
+from foretold.story.signature import signature_of
+from foretold.story.words import count
 from foretold.tape import TapeFile
 
 RUNS_DEFAULT = 500
@@ -79,7 +82,7 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @click.option(
     "--delays",
     type=click.IntRange(min=0),
-    help="With the strategy exhaustive: all schedules with so many delays.  [default: 2]",
+    help="With --strategy exhaustive: the maximum number of delays.  [default: 2]",
 )
 @faults_option
 @steps_option
@@ -87,21 +90,27 @@ seed is pinned: then it shall do the same again, whatever was before."""
 @weight_option
 @click.option("--workers", type=click.IntRange(1, WORKERS_MAX), help="Processes.  [default: 1]")
 @click.option(
-    "--executor", metavar="NAME", help="Who makes the runs: processes, or dask://HOST:PORT."
+    "--executor", metavar="NAME", help="What makes the runs: processes, or dask://HOST:PORT."
 )
 @click.option("--keep-going", is_flag=True, help="Go on after a failure; report all kinds.")
 @click.option("--isolation", type=click.Choice(["fork"]), help="Start each run in a fork.")
 @click.option("--no-shrink", is_flag=True, help="Report the failing run as it was found.")
+@click.option(
+    "--shrink-runs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Shrink with this many runs, however long.  [default: 2000, or fewer]",
+)
 @click.option("--no-confirm", is_flag=True, help="Do not replay a failure in a fresh process.")
 @click.option("--no-saved", is_flag=True, help="Do not try saved failures first.")
-@click.option("--no-feedback", is_flag=True, help="Do not look at what runs reach.")
+@click.option("--no-feedback", is_flag=True, help="Do not learn from what runs reach.")
 @click.option(
     "--vacuity",
     type=click.Choice(["fail", "warn"]),
-    help="What never came to anything: exit code 4, or a table only.  [default: fail]",
+    help="A search that tests nothing: exit code 4, or a table only.  [default: fail]",
 )
 @click.option(
-    "--plant", is_flag=True, help="Switch on declared mutants one by one: are they caught?"
+    "--plant", is_flag=True, help="Switch on declared mutants one by one. Are they caught?"
 )
 @click.option(
     "--mutant",
@@ -114,7 +123,7 @@ seed is pinned: then it shall do the same again, whatever was before."""
     "--feedback",
     metavar="WHAT",
     callback=read_feedback,
-    help='Look at "branches" of your own code, too; or "branches: shop, redis" of these modules.',
+    help='Observe "branches" of your own code, or "branches: shop, redis" of these modules.',
 )
 @url_option
 @allow_host_option
@@ -139,6 +148,10 @@ def explore_command(
         options.pop("github"),
         options.pop("vacuity") or "fail",
     )
+    expect_commands(shown.github)
+    click.get_current_context().call_on_close(lambda: expect_commands(False))
+    if shown.junit is not None:
+        _prepare_junit(shown.junit)
     url, allowed = options.pop("url"), options.pop("allowed")
     if url is not None:
         seed = fresh_seed() if seed is None else seed
@@ -149,7 +162,7 @@ def explore_command(
     if is_node_id(target):
         if planting or mutants:
             raise UsageError(
-                "--plant and --mutant search by themselves, without pytest: name the function or "
+                "--plant and --mutant do not work with a pytest node id: name the function or "
                 "machine, such as tests/test_shop.py:Shop"
             )
         refuse_for_tests({**options, "time": time_s})
@@ -181,7 +194,7 @@ def explore_command(
     if tries_saved:
         outcome.failures = _saved_failures(target, store)
     if not outcome.failures or options["keep_going"]:
-        outcome = _explore(
+        outcome = run_search(
             main, shown, store, outcome, **asked,
             corpus=None if pinned or runs < LONG_RUNS else store.corpus_of(target),
         )  # fmt: skip
@@ -201,16 +214,16 @@ def _plant(
         return shown.show(found.outcome, settings["runs"])
     code = VIOLATED if found.survivors else HELD
     if shown.as_json:
-        click.echo(planting_json(found, target=shown.target, exit_code=code))
+        put(planting_json(found, target=shown.target, exit_code=code))
     else:
-        click.echo(planting_text(found, target=shown.target))
+        put(planting_text(found, target=shown.target))
     return code
 
 
 def _only(mutants: tuple[str, ...]) -> str:
     if len(mutants) > 1:
         raise UsageError(
-            "a search has one mutant on: give --mutant once; or --plant as well, which tries them "
+            "a search switches on one mutant: give --mutant once, or add --plant, which tries them "
             "one after the other"
         )
     return mutants[0]
@@ -221,13 +234,14 @@ def _with_mutant(
 ) -> int:
     """One declared mutant is on, and what is found is told as any other failure. Its tape is kept
     apart from those of bugs, and what failed before is not tried. Returns the exit code."""
-    outcome = _explore(main, shown, store, Outcome(0, settings["seed"]), mutant=mutant, **settings)
+    outcome = run_search(
+        main, shown, store, Outcome(0, settings["seed"]), mutant=mutant, **settings
+    )
     passed = outcome.tally.mutants
     if outcome.failure is None and not outcome.interrupted and mutant not in passed:
         known = f"those passed were: {', '.join(sorted(passed))}" if passed else "nor any other"
         raise UsageError(
-            f"no run has passed a mutant of the name {mutant!r} ({count(outcome.runs, 'run')}); "
-            f"{known}"
+            f"no run passed a mutant named {mutant!r} ({count(outcome.runs, 'run')}); {known}"
         )
     if outcome.failure is None and not outcome.interrupted:
         outcome.notes.append(
@@ -240,7 +254,7 @@ def _with_mutant(
 def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
     """Options as `foretold.explore` takes them; what was not given is left to the target."""
     if options["no_feedback"] and options["feedback"]:
-        raise UsageError("--feedback and --no-feedback say the opposite of each other: give one")
+        raise UsageError("--feedback and --no-feedback contradict each other: give one")
     given = {k: v for k, v in options.items() if v is not None and not k.startswith("no_")}
     without = [name for name in ("shrink", "confirm", "feedback") if options[f"no_{name}"]]
     return given | dict.fromkeys(without, False)
@@ -266,42 +280,76 @@ class Shown:
         outcome.forgiven = self.vacuity == "warn"
         code = VIOLATED if outcome.failure else VACUOUS if outcome.is_vacuous else HELD
         code = INTERRUPTED if outcome.interrupted else code
-        if self.junit is not None:
-            Path(self.junit).write_text(junit_xml(outcome, runs=runs, target=target), "utf-8")
         if self.as_json:
-            click.echo(outcome_json(outcome, target=target, exit_code=code))
+            put(outcome_json(outcome, target=target, exit_code=code))
         elif not outcome.interrupted:
-            click.echo(campaign_text(outcome, runs=runs, target=target))
+            put(campaign_text(outcome, runs=runs, target=target))
         if self.annotates:
             for line in github_annotations(outcome, target):
-                click.echo(line, err=self.as_json)
+                put_command(line, err=self.as_json)
+        if self.junit is not None:
+            _write_junit(self.junit, junit_xml(outcome, runs=runs, target=target))
         return code
+
+
+def _prepare_junit(path: str) -> None:
+    """That it cannot be written is said before the search begins, not after it."""
+    try:
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not file.exists()
+        with open(file, "a", encoding="utf-8"):
+            pass
+        if is_new:
+            file.unlink()  # an empty one would be no JUnit file, should the search be interrupted
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--junit {printable(path)}: it cannot be written: {error}") from None
+
+
+def _write_junit(path: str, text: str) -> None:
+    """Last of all: whatever happens to the file, the report has been printed."""
+    try:
+        Path(path).write_text(text, "utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"--junit {printable(path)}: it cannot be written: {error}") from None
 
 
 def _saved_failures(target: str, store: Store) -> list[Failure]:
     """What failed before is tried first; that which still does, with its story."""
     failures = []
     for path in store.saved(target):
-        verdict = try_again(path, FreshReplayer)
+        verdict = try_again(path, lambda named: _replayer_of(named, target))
         say(verdict_line(verdict))
         if verdict.word == "FIXED":
             store.set_aside(path)
         elif verdict.word == "STILL FAILS" and verdict.file is not None:
             with output_dropped():
-                failures.append(_failure_again(verdict.file, path))
-    return [failure for failure in failures if failure is not None]
+                failures.append(_failure_again(verdict.file, path, verdict.seen))
+    return failures
 
 
-def _failure_again(file: TapeFile, path: Path) -> Failure | None:
+def _replayer_of(named: str, target: str) -> FreshReplayer:
+    """Who replays a tape that was kept for `target`, which the user has named."""
+    if named != target:
+        raise UsageError(f"it was recorded for {named!r}, and not for {target}")
+    return FreshReplayer(target)
+
+
+def _failure_again(file: TapeFile, path: Path, seen: Observation | None) -> Failure:
+    """With its story, if it fails here as well; a fresh process has `seen` that it does."""
     try:
-        return failure_of(run_tape(file), file, path)
+        found = failure_of(run_tape(file), file, path)
+        if found is None:
+            assert seen is not None, "a failure of which nothing was seen ends its process"
+            return failure_elsewhere(seen, file, path)
+        return found
     except WorkerDied as error:
         found = Failure(error, file.tape, signature_of(error), 0, file.tape.seed)
         found.target, found.saved_as, found.reproduced = file.target, path, True
         return found
 
 
-def _explore(
+def run_search(
     main: Callable[..., Any],
     shown: Shown,
     store: Store,
@@ -310,6 +358,7 @@ def _explore(
     confirm: bool = True,
     **settings: Any,
 ) -> Outcome:
+    """Search, with a bar on the terminal; Ctrl-C ends it, and what was found is kept."""
     target, runs = shown.target, settings["runs"]
     mutant = settings.get("mutant", "")
     before = store.saved(target, mutant)
@@ -330,6 +379,7 @@ def _explore(
         outcome = getattr(stopped, "outcome", known)
         if len(outcome.failures) > 1 or settings["keep_going"]:
             say("\n".join(group_lines(outcome, target)))
+        say_where()
         say(interrupted_text(progress.last.runs, settings["seed"], found))
         outcome.interrupted = True
     seen = {failure.signature for failure in outcome.failures}

@@ -9,7 +9,8 @@ import click
 
 from foretold._version import VERSION
 from foretold.errors import ForetoldError, Nondeterminism, WorkerDied
-from foretold.report.progress import say
+from foretold.kernel.interrupt import interrupts
+from foretold.report.terminal import say
 
 HELD, VIOLATED, USAGE, NONDETERMINISM, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -23,8 +24,15 @@ class _Group(click.Group):
         except ForetoldError as error:
             raise _Failed(error) from None
         except KeyboardInterrupt:
+            say_where()
             say("stopped by Ctrl-C.")
             sys.exit(INTERRUPTED)
+
+
+def say_where() -> None:
+    """Where the program was when Ctrl-C was pressed, if that was in a run."""
+    if interrupts.where:
+        say(interrupts.where)
 
 
 class _Failed(click.ClickException):
@@ -35,6 +43,9 @@ class _Failed(click.ClickException):
         code = NONDETERMINISM if isinstance(error, Nondeterminism) else USAGE
         code = VIOLATED if isinstance(error, WorkerDied) else code
         self.exit_code = code  # type: ignore[misc]  # click declares it for the class alone
+
+    def show(self, file: object = None) -> None:
+        say(f"Error: {self.format_message()}")
 
 
 @click.group(

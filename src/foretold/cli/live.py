@@ -10,7 +10,8 @@ from foretold.cli.group import HELD, VACUOUS, VIOLATED
 from foretold.cli.targets import is_node_id, load_target, output_dropped
 from foretold.errors import UsageError
 from foretold.report.live import smoke_json, smoke_text
-from foretold.search.live import RUNS_DEFAULT, explore_url
+from foretold.report.terminal import put
+from foretold.search.checking.live import RUNS_DEFAULT, explore_url
 from foretold.spec.machine.options import OPTIONS, options_text
 
 url_option = click.option(
@@ -52,7 +53,7 @@ def explore_live(
     idle = smoke.idle and smoke.runs >= RUNS_DEFAULT and given.get("vacuity") != "warn"
     code = VIOLATED if smoke.error is not None else VACUOUS if idle else HELD
     text = smoke_json(smoke, target=target, exit_code=code) if as_json else smoke_text
-    click.echo(text if isinstance(text, str) else text(smoke, target=target))
+    put(text if isinstance(text, str) else text(smoke, target=target))
     return code
 
 
@@ -60,20 +61,19 @@ def refuse_without_url(allowed: tuple[str, ...]) -> None:
     """In a simulated world no real host is asked, whatever is allowed."""
     if allowed:
         raise UsageError(
-            f"--allow-host {allowed[0]} has no meaning without --url: in a simulated world no real "
-            "host is asked"
+            f"--allow-host {allowed[0]} needs --url: a simulated run contacts no real host"
         )
 
 
 def _refuse(target: str, given: dict[str, Any]) -> None:
     if is_node_id(target):
         raise UsageError(
-            f"--url is for machines: name the class, such as {target.partition('::')[0]}:Shop"
+            f"--url needs a machine: name the class, such as {target.partition('::')[0]}:Shop"
         )
     for name in WITHOUT_MEANING:
         if given.get(name) not in (None, False, ()):
             flag = FLAGS.get(name, name.replace("_", "-"))
             raise UsageError(
-                f"--{flag} has no meaning with --url: the server there runs by itself, in real "
-                "time and without faults"
+                f"--{flag} does not work with --url: that server runs in real time and without "
+                "faults"
             )

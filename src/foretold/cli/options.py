@@ -7,10 +7,14 @@ from typing import Any
 
 import click
 
+from foretold.arguments import check_seed
 from foretold.pytest_support.seeds import VARIABLE
-from foretold.search.feedback import check_feedback
-from foretold.search.portfolio import STRATEGIES
+from foretold.search.planning.feedback import check_feedback
+from foretold.search.planning.portfolio import STRATEGIES
+from foretold.search.workers.targets import check_target
 from foretold.world.faults import faults_text
+
+SEED_CHARS_SHOWN = 60
 
 
 def read_duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -19,7 +23,7 @@ def read_duration(ctx: click.Context, param: click.Parameter, value: str | None)
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value.strip())
     if found is None or not float(found[1]):
-        raise click.BadParameter(f"{value!r} is no duration; write 30s, 10m or 1h")
+        raise click.BadParameter(f"{value!r} is not a duration; write 30s, 10m or 1h")
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
@@ -29,18 +33,23 @@ def read_seed(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         return None
     text = value.strip()
     try:
-        return int(text) if text.lstrip("-").isdecimal() else int(text, 0)
+        seed = int(text) if text.lstrip("-").isdecimal() else int(text, 0)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is no whole number, such as 12345") from None
+        said = value if len(value) <= SEED_CHARS_SHOWN else f"{value[:SEED_CHARS_SHOWN]}…"
+        raise click.BadParameter(f"{said!r} is not a whole number, such as 12345") from None
+    check_seed(seed)
+    return seed
 
 
 def read_target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Something: to pytest, an empty text is all tests there are. None if it may be left out."""
     if value is not None and not value.strip():
         raise click.BadParameter(
-            "it is empty. Name it as module:function, path/to/file.py:function or "
+            "the target is empty. Name it as module:function, path/to/file.py:function or "
             "tests/test_x.py::test_y"
         )
+    if value is not None:
+        check_target(value)
     return value
 
 
@@ -59,7 +68,7 @@ def read_weights(
         try:
             weights[name.strip()] = float(number)
         except ValueError:
-            raise click.BadParameter(f"{value!r} is no weight; write buy=3") from None
+            raise click.BadParameter(f"{value!r} is not a weight; write buy=3") from None
     return weights or None
 
 
@@ -77,6 +86,12 @@ def read_feedback(ctx: click.Context, param: click.Parameter, value: str | None)
     return None if value is None else check_feedback(value)
 
 
+target_option = click.option(
+    "--target",
+    metavar="TARGET",
+    callback=read_target,
+    help="Run this program instead of the one that the tape names.",
+)
 seed_option = click.option(
     "--seed",
     metavar="N",
@@ -91,22 +106,24 @@ order_option = click.option(
 strategy_option = click.option(
     "--strategy",
     type=click.Choice(STRATEGIES),
-    help="Who decides the order of ready tasks.  [default: portfolio]",
+    help="What decides the order of ready tasks.  [default: portfolio]",
 )
 faults_option = click.option(
     "--faults",
     metavar="NAMES",
     callback=read_faults,
-    help='What the world may do by itself: sets or kinds of faults, such as "network kill".',
+    help='Faults to inject: sets or kinds, such as "network kill".',
 )
 steps_option = click.option(
-    "--steps", type=click.IntRange(min=0), help="Of a machine: rule calls in a run, at most."
+    "--steps",
+    type=click.IntRange(min=0),
+    help="Machines: the maximum number of rule calls in a run.",
 )
 actors_option = click.option(
     "--actors",
     metavar="N",
     callback=read_actors,
-    help="Of a machine: how many act at once, or their roles (buyer,admin).",
+    help="Machines: how many actors, or their roles (buyer,admin).",
 )
 weight_option = click.option(
     "--weight",
@@ -114,5 +131,5 @@ weight_option = click.option(
     metavar="RULE=N",
     multiple=True,
     callback=read_weights,
-    help="Of a machine: apply a rule so many times as often; 0 for never.",
+    help="Machines: how often a rule is applied; 0 for never.",
 )

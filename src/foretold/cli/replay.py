@@ -17,14 +17,22 @@ from foretold.cli.options import (
     read_target,
     steps_option,
     strategy_option,
+    target_option,
     weight_option,
 )
-from foretold.cli.targets import is_node_id, is_tape, load_target, refuse_for_tests, run_tape
+from foretold.cli.targets import (
+    is_node_id,
+    is_tape,
+    load_target,
+    project_folder,
+    refuse_for_tests,
+    run_tape,
+    with_target,
+)
 from foretold.errors import UsageError
 from foretold.pytest_support import child
 from foretold.pytest_support.replayer import PytestReplayer
 from foretold.report.campaign import all_text, verdict_line
-from foretold.report.progress import say
 from foretold.report.tapes import (
     changed_text,
     environment_text,
@@ -32,14 +40,17 @@ from foretold.report.tapes import (
     story_text,
     verdict_text,
 )
-from foretold.search.learning import learned_before
-from foretold.search.portfolio import plan_of, plans_for
-from foretold.search.replayers import FreshReplayer, Replayer
-from foretold.search.retry import try_again
-from foretold.search.store import Store
+from foretold.report.terminal import put, say
+from foretold.search.checking.replayers import FreshReplayer, Replayer
+from foretold.search.failures.retry import try_again
+from foretold.search.failures.store import Store
+from foretold.search.planning.learning import learned_before
+from foretold.search.planning.portfolio import plan_of, plans_for
+from foretold.search.workers.targets import check_inside
+from foretold.search.workers.warming import run_warm
 from foretold.tape import Tape, TapeFile
 from foretold.tape.file import load
-from foretold.world.run import bind_main, execute
+from foretold.world.run import bind_main
 from foretold.world.settings import Settings
 
 
@@ -56,39 +67,44 @@ from foretold.world.settings import Settings
     "--profile", metavar="TEXT", help="With --seed: what the search had learned, as it printed it."
 )
 @click.option("--mutant", metavar="NAME", help="With --seed: the declared mutant that was on.")
+@target_option
 @order_option
 @strategy_option
 @faults_option
 @steps_option
 @actors_option
 @weight_option
-def replay_command(what: str | None, every: bool, seed: int | None, **asked: Any) -> None:
+def replay_command(
+    what: str | None, every: bool, seed: int | None, target: str | None, **asked: Any
+) -> None:
     """Run again, exactly: a tape FILE, or TARGET with --seed N, or --all that have failed.
 
     Give --order, --strategy, --faults and what belongs to a machine as to `explore`.
     """
     if every:
-        if what is not None or seed is not None or any(asked.values()):
-            raise UsageError("--all replays all saved failures and takes nothing besides")
+        if what is not None or seed is not None or target or any(asked.values()):
+            raise UsageError("--all replays all saved failures: give no target and no other option")
         sys.exit(_replay_all(Store(Path.cwd())))
     if what is None:
         raise UsageError(
             "name what to replay: `foretold replay FILE.tape`, `foretold replay TARGET --seed N`, "
             "or `foretold replay --all`"
         )
+    if seed is not None and target is not None:
+        raise UsageError("--target is for a tape file: with --seed, the target is named already")
     if seed is not None:
         sys.exit(_replay_seed(what, seed, asked))
     if not is_tape(what):
         raise UsageError(
-            f"{what} is no tape file. Write `foretold replay FILE.tape`, or name the run by its "
+            f"{what} is not a tape file. Write `foretold replay FILE.tape`, or name the run by its "
             f"seed: `foretold replay {what} --seed N`"
         )
     if any(asked.values()):
         raise UsageError(
-            "a tape knows its order, strategy and faults: leave --order, --strategy and --faults "
-            "out, and what belongs to a machine"
+            "a tape stores its order, strategy, faults and machine settings: leave out --order, "
+            "--strategy, --faults, --steps, --actors, --weight, --profile and --mutant"
         )
-    sys.exit(_replay_file(what, load(what)))
+    sys.exit(_replay_file(what, with_target(load(what), target)))
 
 
 def _replay_all(store: Store) -> int:
@@ -96,18 +112,19 @@ def _replay_all(store: Store) -> int:
     words: list[str] = []
     for path in reversed(store.all_saved()):
         verdict = try_again(path, replayer_of)
-        click.echo(verdict_line(verdict))
+        put(verdict_line(verdict))
         words.append(verdict.word)
         if verdict.word == "FIXED":
             store.set_aside(path)
-    click.echo(all_text(words))
+    put(all_text(words))
     if "STILL FAILS" in words:
         return VIOLATED
     return USAGE if "CANNOT REPLAY" in words else HELD
 
 
 def replayer_of(target: str) -> Replayer:
-    """Who replays this target in a fresh process."""
+    """Who replays this target of a tape in a fresh process."""
+    check_inside(target, project_folder())
     if is_node_id(target):
         return PytestReplayer(target, child.plugin_arguments())
     return FreshReplayer(target)
@@ -127,8 +144,8 @@ def _replay_seed(target: str, seed: int, asked: dict[str, Any]) -> int:
     changes = {k: v for k, v in own_too.items() if k in Settings.__dataclass_fields__}
     settings = Settings().with_changes(**changes, order=plan.order, strategy=plan.strategy)
     tape = Tape.seeded(seed, settings.on_tape())
-    done = execute(bind_main(main), tape, settings, recording=True, detail=True)
-    click.echo(seeded_text(target, done))
+    done = run_warm(bind_main(main), tape, settings, recording=True, detail=True)
+    put(seeded_text(target, done))
     return HELD if done.error is None else VIOLATED
 
 
@@ -140,10 +157,10 @@ def _replay_file(name: str, file: TapeFile) -> int:
         return child.replay_file(name, file.target)
     done = run_tape(file)
     if done.error is not None:
-        click.echo(f"{story_text(done)}\n")
+        put(f"{story_text(done)}\n")
     if text := changed_text(file, done):
         say(text)
-    click.echo(verdict_text(file, done))
+    put(verdict_text(file, done))
     return HELD if done.error is None else VIOLATED
 
 

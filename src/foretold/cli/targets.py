@@ -7,26 +7,31 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from foretold.errors import ForetoldError, TargetError, UsageError
-from foretold.search.replayers import FreshReplayer
-from foretold.search.retry import ends_its_process
-from foretold.search.targets import find_function
+from foretold.errors import ForetoldError, TapeError, TargetError, UsageError
+from foretold.scenario.source import is_scenario
+from foretold.search.checking.replayers import FreshReplayer
+from foretold.search.failures.retry import ends_its_process
+from foretold.search.failures.store import FOLDER
+from foretold.search.workers.targets import check_inside, find_function
+from foretold.search.workers.warming import run_warm
 from foretold.tape import TapeFile
-from foretold.world.run import Run, bind_main, execute
+from foretold.world.run import Run, bind_main
 from foretold.world.settings import Settings
 
 
 def is_node_id(target: str) -> bool:
     """Whether pytest runs this one."""
-    return "::" in target or target.endswith(".py") or Path(target).is_dir()
+    return "::" in target or target.endswith(".py") or os.path.isdir(target)
 
 
 def is_tape(what: str) -> bool:
     """Whether this is a tape file rather than a target."""
-    return what.endswith(".tape") or (Path(what).is_file() and not what.endswith(".py"))
+    named = what.endswith(".tape")
+    return named or (os.path.isfile(what) and not what.endswith(".py") and not is_scenario(what))
 
 
 def refuse_for_tests(options: dict[str, Any]) -> None:
@@ -36,7 +41,7 @@ def refuse_for_tests(options: dict[str, Any]) -> None:
         flag = f"--{given[0].replace('_', '-')}"
         name = given[0].removeprefix("no_").replace("time", "time_s")
         raise UsageError(
-            f"{flag} is for module:function. A test says it itself: @foretold.simulate({name}=…)"
+            f"{flag} works with module:function only. In a test write @foretold.simulate({name}=…)"
         )
 
 
@@ -70,10 +75,29 @@ def output_dropped() -> Iterator[None]:
         logging.lastResort = former
 
 
+def project_folder() -> Path:
+    """The folder whose programs tapes may name: this one, or that above it whose tapes are kept."""
+    here = Path.cwd()
+    return next((each for each in (here, *here.parents) if (each / FOLDER).is_dir()), here)
+
+
+def with_target(file: TapeFile, target: str | None) -> TapeFile:
+    """The tape with the target that the user has named, or with its own, if that may be run."""
+    if target is not None:
+        return replace(file, target=target)
+    if file.target:
+        check_inside(file.target, project_folder())
+    return file
+
+
 def run_tape(file: TapeFile) -> Run:
     """Run a tape on the target it was recorded for, in detail. Raises WorkerDied if the run ends
     its process, as it did when it was recorded: this one is not risked for that."""
     if ends_its_process(file):
         FreshReplayer(file.target)(file.tape)
     main, _ = load_target(file.target)
-    return execute(bind_main(main), file.tape, Settings.from_tape(file.tape.settings), detail=True)
+    settings = Settings.from_tape(file.tape.settings)
+    done = run_warm(bind_main(main), file.tape, settings, detail=True)
+    if isinstance(done.error, TapeError):
+        raise done.error  # the program has not failed: the tape cannot be read by it
+    return done

@@ -106,7 +106,7 @@ def _slot(kind: type, offset: int) -> ctypes.c_void_p:
 
 
 _clear: Any = None
-if sys.version_info < (3, 14) and ctypes.sizeof(ctypes.c_void_p) == 8:
+if sys.version_info < (3, 15) and ctypes.sizeof(ctypes.c_void_p) == 8:
     _address = _slot(FrameType, _CLEAR).value
     assert _address, "frames are cleared by the collector"
     _clear = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(_address)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 from collections.abc import Coroutine
 from typing import Any
 
 from foretold.arguments import printable
+from foretold.kernel.numbers import numbers
 
-_numbers = itertools.count(1)
-
-
-def restart_numbers() -> None:
-    """Begin a new run: hashes count from 1 again."""
-    global _numbers
-    _numbers = itertools.count(1)
+_IS_HASHED_WHEN_MADE = sys.version_info < (3, 14)
+"""asyncio keeps the tasks of all loops in a set, until there is a list for it."""
 
 
-class Actor:
+class Stepper:
     """Someone who takes steps, named once per world and host."""
 
     __slots__ = ("ended", "name", "steps")
@@ -37,20 +32,24 @@ class WorldTask(asyncio.Task[Any]):
     """A task whose hash is a sequence number.
 
     The stock hash is the address, so the order of a set of tasks (`asyncio.wait`, `all_tasks`)
-    would differ from process to process. The number is given when it is first asked for.
+    would differ from process to process. The number is given when it is first asked for
+    (`numbers.py`).
     """
 
     __slots__ = ("_number", "actor")
     _number: int
     _source_traceback: Any
-    actor: Actor
+    actor: Stepper
 
     def __hash__(self) -> int:
         try:
-            return self._number
+            number = self._number
         except AttributeError:
-            self._number = number = next(_numbers)
-            return number
+            self._number = number = numbers.next()
+            if _IS_HASHED_WHEN_MADE:
+                return number
+        numbers.note_asked(number)
+        return number
 
     def set_name(self, value: object) -> None:
         super().set_name(value)
@@ -68,10 +67,11 @@ class WorldFuture(asyncio.Future[Any]):
 
     def __hash__(self) -> int:
         try:
-            return self._number
+            number = self._number
         except AttributeError:
-            self._number = number = next(_numbers)
-            return number
+            self._number = number = numbers.next()
+        numbers.note_asked(number)
+        return number
 
 
 # In texts (`repr`, logs) they go by asyncio's names, as they would in production.
@@ -83,16 +83,16 @@ class Register:
     """The actors of one host, by name. Names are unique: `worker`, `worker-2`, `worker-3`."""
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Actor] = {}
+        self.by_name: dict[str, Stepper] = {}
         self._taken: dict[str, int] = {}
-        self._latest: tuple[Actor | None, str, int] = (None, "", 0)
+        self._latest: tuple[Stepper | None, str, int] = (None, "", 0)
 
-    def enrol(self, wanted: str) -> Actor:
-        actor = Actor(wanted)
+    def enrol(self, wanted: str) -> Stepper:
+        actor = Stepper(wanted)
         self._enter(actor, wanted)
         return actor
 
-    def _enter(self, actor: Actor, wanted: str) -> None:
+    def _enter(self, actor: Stepper, wanted: str) -> None:
         wanted = printable(wanted)  # it stands in stories and on tapes, on a line of its own
         before = self._taken.get(wanted, 0)
         count = before + 1
@@ -104,7 +104,7 @@ class Register:
         self._latest = (actor, wanted, before)
         self.by_name[actor.name] = actor
 
-    def rename(self, actor: Actor, wanted: str) -> None:
+    def rename(self, actor: Stepper, wanted: str) -> None:
         """Give another name to an actor that has just been made."""
         del self.by_name[actor.name]
         latest, former, before = self._latest

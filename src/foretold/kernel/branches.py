@@ -8,8 +8,9 @@ other in a call (`sys.settrace`).
 What a run took must not depend on the runs before it in the same process: then the number of
 workers would matter. So a branch is watched in each run, however often it was seen, until both its
 ways have been told so often that nobody would listen any more (`told_max`; the same number of times
-for which `search/feedback.py` counts). From there on it costs nothing. One of which only one way
-was ever seen is watched for ever, since the event that says so is one and the same for both ways.
+for which `search/planning/feedback.py` counts). From there on it costs nothing. One of which only
+one way was ever seen is watched for ever, since the event that says so is one and the same for
+both ways.
 
 Everything is taken away after the run, or after the search (`installed`).
 """

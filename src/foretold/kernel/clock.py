@@ -12,7 +12,6 @@ import threading
 from typing import Literal, Protocol, runtime_checkable
 
 from foretold.errors import UsageError
-from foretold.kernel import real
 
 NS = 1_000_000_000
 EPOCH_S_DEFAULT = 1_767_225_600  # 2026-01-01T00:00:00Z
@@ -34,8 +33,11 @@ class VirtualClock:
         "drift_ppm",
         "drift_since_ns",
         "exact",
+        "idle_ns",
         "ns",
+        "read_in_c",
         "read_ns",
+        "reads",
         "start_ns",
         "step_ns",
         "wall_offset_ns",
@@ -46,9 +48,15 @@ class VirtualClock:
     ) -> None:
         self.ns = self.start_ns = to_ns(monotonic_s)
         self.wall_offset_ns = to_ns(epoch_s) - self.ns
+        self.idle_ns = 0
+        """How much of the time the host has spent waiting: no processor was busy with that."""
         self.step_ns = 1_000
         self.read_ns = 1_000
         self.exact = False
+        self.reads = 0
+        """How often the program has looked: what it does then may depend on the pace."""
+        self.read_in_c = False
+        """Whether C code has looked, which moves no time."""
         self.drift_ppm = 0.0
         self.drift_since_ns = self.ns
 
@@ -58,12 +66,25 @@ class VirtualClock:
         self.exact = True
 
     def read_monotonic_ns(self) -> int:
+        self.reads += 1
         self.ns += self.read_ns
         return self.ns
 
     def read_wall_ns(self) -> int:
+        self.reads += 1
         self.ns += self.read_ns
         return self.ns + self.wall_offset_ns
+
+    def wait_until(self, ns: int) -> None:
+        """The host does nothing before this instant, if that is still to come."""
+        if ns > self.ns:
+            self.idle_ns += ns - self.ns
+            self.ns = ns
+
+    def read_cpu_ns(self) -> int:
+        """How long the host's processors were busy with its program: all time but what it waited.
+        Threads share it."""
+        return self.read_monotonic_ns() - self.start_ns - self.idle_ns
 
     def wall_now_ns(self) -> int:
         """The wall clock, for who is no program: time does not move."""
@@ -97,6 +118,7 @@ class DriftingClock(VirtualClock):
         return round((self.ns - self.drift_since_ns) * self.drift_ppm / 1e6)
 
     def read_wall_ns(self) -> int:
+        self.reads += 1
         self.ns += self.read_ns
         return self.wall_now_ns()
 
@@ -192,8 +214,3 @@ class ManualClock:
 
     def datetime(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self.now(), datetime.UTC)
-
-
-def wall_clock_of_this_machine_s() -> float:
-    """Real seconds, for limits on real time; never visible to the program under test."""
-    return real.monotonic()

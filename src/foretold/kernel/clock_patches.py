@@ -8,8 +8,8 @@ that results and errors are its own.
 What follows by itself: `date.today` and `datetime.today` call `time.time`; `logging`, `email` and
 `http` use the functions below.
 
-What stays real: timeouts that C code measures itself (`Lock.acquire(timeout=…)`, `select`), and C
-extensions that read the system's clock without Python.
+What stays real: timeouts that the interpreter's C code measures itself. (Extension modules are led
+to the world by their imports: native/extensions.py.)
 """
 
 from __future__ import annotations

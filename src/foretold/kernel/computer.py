@@ -10,6 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, Protocol
 
+FIRST: Final = 1 << 24
+"""Descriptors of a simulated computer are numbers from here on: no real one of this process is that
+large, since Linux allows at most 2**20 by default. So a mistake cannot touch a real file."""
+
+Answer = Callable[..., Any]
+
+
+class Answers(dict[str, "Answer | None"]):
+    """Who answers a call, by its name. `find` is asked once for each."""
+
+    def __init__(self, find: Callable[[str], Answer | None]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name: str) -> Answer | None:
+        found = self[name] = self._find(name)
+        return found
+
 
 class Computer(Protocol):
     """What a program can ask of the machine it runs on; implemented by the world, per run."""
@@ -34,6 +52,14 @@ class Computer(Protocol):
 
     def node(self) -> int:
         """The 48-bit hardware address, for `uuid1`."""
+
+    calls: Answers
+    """Who answers each call of the table (syscalls/)."""
+    is_importing: bool
+    """Whether the top level of a module asks, which the next runs find there."""
+
+    def spin(self) -> None:
+        """The program asks for something that costs nothing, perhaps in a loop."""
 
     def answer(self, call: str) -> Callable[..., Any] | None:
         """Who answers a call that would leave the world, such as `socket.getaddrinfo`; or None."""

@@ -24,8 +24,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from foretold.kernel import generators, numpy_generators, real
+from foretold.kernel import generators, real
 from foretold.kernel.computer import Computer, computer_of
+from foretold.kernel.libraries import numpy
 from foretold.kernel.swap import Setting, Swap, copy_of
 
 # --- bytes -----------------------------------------------------------------------------------
@@ -83,7 +84,17 @@ def ssl_swaps() -> list[Swap]:
             return cast("bytes", real_bytes(n))
         return computer.entropy(n)
 
-    return [Swap(module.RAND_bytes, rand_bytes)]
+    swaps = [Swap(module.RAND_bytes, rand_bytes)]
+    pseudo = getattr(module, "RAND_pseudo_bytes", None)  # until Python 3.11
+    if pseudo is not None:
+        real_pseudo = copy_of(pseudo)
+
+        def rand_pseudo_bytes(n: int, /) -> tuple[bytes, bool]:
+            inside = computer_of(get_ident()) is not None and operator.index(n) >= 0
+            return (rand_bytes(n), True) if inside else cast("tuple[bytes, bool]", real_pseudo(n))
+
+        swaps.append(Swap(pseudo, rand_pseudo_bytes))
+    return swaps
 
 
 # --- state of modules ------------------------------------------------------------------------
@@ -92,27 +103,34 @@ _global_random: Final[Any] = random._inst  # the object behind random.random()
 _state: Final = generators.memory_of(_global_random)
 
 
+# Without libuuid's function uuid1 is computed in Python, from time_ns, random and the node. Those
+# of versions 6 and 7 go on from the last one: its time, its counter (Python 3.14).
+_NEW_IN_UUID: Final[dict[str, Any]] = {
+    "_generate_time_safe": None,
+    "_last_timestamp": None,
+    "_last_timestamp_v6": None,
+    "_last_timestamp_v7": None,
+    "_last_counter_v7": 0,
+    "_node": None,
+}
+_IN_UUID: Final = [name for name in _NEW_IN_UUID if name in vars(uuid)]
+
+
 class _Before:
     """What the modules held when the run began."""
 
-    __slots__ = ("gauss_next", "names", "node", "random", "seeded", "uuid_c", "uuid_timestamp")
+    __slots__ = ("gauss_next", "names", "random", "seeded", "uuid")
 
     def __init__(self) -> None:
         self.random = self.seeded = _state.raw
         self.gauss_next = _global_random.gauss_next
-        self.uuid_c = vars(uuid)["_generate_time_safe"]
-        self.uuid_timestamp = vars(uuid)["_last_timestamp"]
-        self.node = vars(uuid)["_node"]
+        self.uuid = {name: vars(uuid)[name] for name in _IN_UUID}
         self.names = vars(tempfile)["_name_sequence"]
 
     def put_back(self) -> None:
         _state.raw = self.random
         _global_random.gauss_next = self.gauss_next
-        vars(uuid).update(
-            _generate_time_safe=self.uuid_c,
-            _last_timestamp=self.uuid_timestamp,
-            _node=self.node,
-        )
+        vars(uuid).update(self.uuid)
         vars(tempfile)["_name_sequence"] = self.names
 
 
@@ -128,11 +146,10 @@ def begin_run(computer: Computer) -> None:
     _real_seed(_global_random, int.from_bytes(first, "big"))
     _before.seeded = _state.raw
     _global_random.gauss_next = None
-    # Without libuuid's function uuid1 is computed in Python, from time_ns, random and the node.
-    vars(uuid).update(_generate_time_safe=None, _last_timestamp=None, _node=node)
+    vars(uuid).update({name: _NEW_IN_UUID[name] for name in _IN_UUID}, _node=node)
     vars(tempfile)["_name_sequence"] = None
     generators.begin_run(first)
-    numpy_generators.begin_run(first)
+    numpy.begin_run(first)
 
 
 @contextmanager
@@ -146,12 +163,19 @@ def own_random(computer: Computer) -> Iterator[None]:
         _state.raw, _global_random.gauss_next = before, gauss
 
 
+def random_state() -> bytes:
+    """The state of the global `random`, to see whether somebody draws from it."""
+    return bytes(_state.raw)
+
+
 def random_was_used() -> bool:
     """Whether somebody drew from the global `random`, or from a generator that the machine had
-    seeded, since the run began."""
+    seeded, numpy's among them, since the run began."""
     if _before is None:
         return False
-    return _state.raw != _before.seeded or generators.were_used()
+    if _state.raw != _before.seeded:
+        return True
+    return generators.were_used() or numpy.were_used()
 
 
 def end_run() -> None:
@@ -161,7 +185,7 @@ def end_run() -> None:
         _before.put_back()
         _before = None
         generators.end_run()
-        numpy_generators.end_run()
+        numpy.end_run()
 
 
 CHANGES: Final[tuple[Swap | Setting, ...]] = (

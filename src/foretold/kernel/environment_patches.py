@@ -60,27 +60,45 @@ def _check_name(name: Any, value: Any = b"") -> bytes:
     return os.fsencode(name)
 
 
-_real_putenv: Final = copy_of(os.putenv)
-_real_unsetenv: Final = copy_of(os.unsetenv)
+real_putenv: Final = copy_of(os.putenv)
+real_unsetenv: Final = copy_of(os.unsetenv)
 
 
 def _putenv(name: Any, value: Any, /) -> None:
     if _answer() is None:
-        _real_putenv(name, value)
+        real_putenv(name, value)
     elif b"=" in _check_name(name, value):
         raise ValueError("illegal environment variable name")
 
 
 def _unsetenv(name: Any, /) -> None:
     if _answer() is None:
-        _real_unsetenv(name)
+        real_unsetenv(name)
         return
     checked = _check_name(name)
     if not checked or b"=" in checked:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
-CHANGES: Final = (Swap(os.putenv, _putenv), Swap(os.unsetenv, _unsetenv))
+def _create_environ_swap() -> Iterator[Swap]:
+    """What `os.reload_environ` (Python 3.14) reads: in a run, what the computer has."""
+    builtin: Any = vars(os).get("_create_environ")
+    if builtin is None:
+        return
+    original = copy_of(builtin)
+
+    def create_environ() -> dict[bytes, bytes]:
+        answer = _answer()
+        return dict(original() if answer is None else answer())
+
+    yield Swap(builtin, create_environ)
+
+
+CHANGES: Final = (
+    Swap(os.putenv, _putenv),
+    Swap(os.unsetenv, _unsetenv),
+    *_create_environ_swap(),
+)
 
 _exchanged: list[tuple[Any, Any]] = []
 """Who has another table for this run, and the one it had."""

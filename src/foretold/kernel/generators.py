@@ -218,9 +218,14 @@ def adopt_imported(since: int) -> None:
     `since`, are as if they had been there before."""
     made = {}
     for key in list(_born)[since:]:
-        generator = _born.pop(key)()
+        birth = _born.pop(key)
+        generator = birth()
         if generator is not None:
             made[key] = generator
+            if birth.seed is None:
+                # By the machine itself, as it would have been before the run: a seed that hangs on
+                # the module's name is short, and would be taken for one that the program gave.
+                _real_seed(generator, None)
     if made:
         _learn(made.values())
         for known, generator in _alive():

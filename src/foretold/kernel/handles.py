@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import threading
+from asyncio import events
 from collections.abc import Callable
 from traceback import StackSummary
 from typing import Any
 
-from foretold.kernel.actors import Actor
+from foretold.kernel.actors import Stepper
 
 _copy_context = contextvars.copy_context
 CANCELLED_ALARMS_MIN = 100
@@ -26,7 +28,7 @@ class StepHandle(asyncio.Handle):
 
     __slots__ = ("actor", "arrival", "held_since_ns")
 
-    actor: Actor
+    actor: Stepper
     arrival: int
     held_since_ns: int
     _callback: Any
@@ -64,7 +66,7 @@ class AlarmHandle(asyncio.TimerHandle):
 
     __slots__ = ("actor", "arrival", "held_since_ns")
 
-    actor: Actor
+    actor: Stepper
     arrival: int
     held_since_ns: int
     _callback: Any
@@ -106,6 +108,51 @@ class AlarmHandle(asyncio.TimerHandle):
                 self._repr = repr(self)
             self._callback = self._args = None
 
+
+class _Guarded:
+    """Stands for the context of a `ThreadSafeHandle`: what runs in it runs under the lock."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def run(self, callback: Callable[..., object], *args: Any) -> None:
+        """As `Context.run`, unless a thread has cancelled the handle just before."""
+        handle = self._handle
+        with handle._lock:
+            if not handle._cancelled:
+                handle.get_context().run(callback, *args)
+
+
+_Stock: Any = getattr(events, "_ThreadSafeHandle", asyncio.Handle)
+
+
+class ThreadSafeHandle(_Stock):  # type: ignore[misc]  # a class of 3.14, which has no stub
+    """What `call_soon_threadsafe` gives since 3.14: who cancels it while its callback runs, in
+    another thread, waits until that is done."""
+
+    __slots__ = ("_own_context", "actor", "arrival", "held_since_ns")
+
+    def __init__(self, *args: Any) -> None:
+        StepHandle.__init__(self, *args)  # its fields are the same
+        self._lock = threading.RLock()  # type: ignore[misc]  # a slot of the base
+
+    @property
+    def _context(self) -> _Guarded:
+        return _Guarded(self)
+
+    @_context.setter
+    def _context(self, context: contextvars.Context) -> None:
+        self._own_context = context
+
+    def get_context(self) -> contextvars.Context:
+        context: contextvars.Context = self._own_context
+        return context
+
+
+ThreadSafeHandle.__name__ = _Stock.__name__
+HandleForThreads: Any = ThreadSafeHandle if _Stock is not asyncio.Handle else StepHandle
 
 StepHandle.__name__ = asyncio.Handle.__name__
 AlarmHandle.__name__ = asyncio.TimerHandle.__name__

@@ -2,8 +2,8 @@
 
 Such objects hash by their address, which differs from process to process, and with it the order in
 which a set yields them (`asyncio.wait`, anyio's cancelled children, an executor's threads, a chat
-server's set of writers). In a run each of them gets a sequence number when it is made, and hashes
-by that.
+server's set of writers). In a run each of them gets a number when it is made (`numbers.py`), and
+hashes by that.
 
 An object's hash must not change while it lives: it would be lost in every set that holds it. So the
 number is given **at creation or never**. What was made outside a run keeps its address, in a run
@@ -21,8 +21,6 @@ import asyncio
 import concurrent.futures
 import functools
 import gc
-import importlib
-import itertools
 import sys
 import threading
 import weakref
@@ -32,11 +30,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 from foretold.kernel.computer import running
+from foretold.kernel.libraries import anyio, asyncpg
+from foretold.kernel.numbers import numbers
 from foretold.kernel.swap import Changes, Setting, init_slot, set_init_slot
 
 _ATTRIBUTE = "_foretold_number"
 
-_numbers = itertools.count(1)
 _token: Final = object()
 """Each numbered object refers to it, so its reference count tells whether any of them is left."""
 _token_refs_alone: Final = sys.getrefcount(_token)
@@ -52,6 +51,7 @@ def hash_by_number(self: object) -> int:
         number: int = object.__getattribute__(self, _ATTRIBUTE)[0]
     except AttributeError:
         return object.__hash__(self)
+    numbers.note_asked(number)
     return number
 
 
@@ -62,7 +62,7 @@ def _number(self: object) -> None:
     try:
         object.__getattribute__(self, _ATTRIBUTE)
     except AttributeError:
-        object.__setattr__(self, _ATTRIBUTE, (next(_numbers), _token))
+        object.__setattr__(self, _ATTRIBUTE, (numbers.next(), _token))
 
 
 # --- objects that have only slots ------------------------------------------------------------
@@ -73,12 +73,15 @@ _numbers_by_id: Final[dict[int, int]] = {}
 def hash_by_id(self: object) -> int:
     """As `__hash__`, for objects that cannot carry their number themselves."""
     number = _numbers_by_id.get(id(self))
-    return object.__hash__(self) if number is None else number
+    if number is None:
+        return object.__hash__(self)
+    numbers.note_asked(number)
+    return number
 
 
 def _number_by_id(self: object) -> None:
     if id(self) not in _numbers_by_id:
-        _numbers_by_id[id(self)] = next(_numbers)
+        _numbers_by_id[id(self)] = numbers.next()
 
 
 def forget_id(self: object) -> None:
@@ -100,12 +103,7 @@ def _list_in_order(items: Iterable[Any] = ()) -> list[Any]:
     """As `list` for the module `asyncio.tasks`, where `all_tasks()` makes its set of what
     `list(table)` yields. The tables hold the tasks of all loops in the process, and so the place of
     a task in them depends on the addresses of those that another thread's loop has."""
-    return sorted(items, key=_place) if isinstance(items, _TABLES) else list(items)
-
-
-def _place(task: object) -> int:
-    """By number. Our own loop's tasks and others' are counted apart: there may be two of each."""
-    return 2 * hash(task) + (type(task).__hash__ is hash_by_number)
+    return sorted(items, key=hash) if isinstance(items, _TABLES) else list(items)
 
 
 _TABLES: Final = (weakref.WeakSet, set)
@@ -188,8 +186,8 @@ _SETTINGS: Final = (
 )
 
 _changes: Final = Changes()
-_anyio_done = False
-_asyncpg_done = False
+_adopted: Final[set[str]] = set()
+"""The libraries whose classes have a hash of ours already."""
 
 
 def _makers() -> list[tuple[type, int | None]]:
@@ -229,38 +227,22 @@ def _collect_numbered() -> None:
 
 def remove() -> None:
     """Undo `install`, unless a numbered object would change its hash by that."""
-    global _anyio_done, _asyncpg_done
     _collect_numbered()
     if not _left():
         _changes.undo()
         for name in _NAMES_IN_TASKS:
             vars(tasks).pop(name, None)
-        _anyio_done = _asyncpg_done = False
+        _adopted.clear()
 
 
-def _adopt_anyio() -> None:
-    """anyio's cancel scopes, once it is imported; its backend comes with the first use otherwise,
-    that is in the middle of a run."""
-    global _anyio_done
-    if not _anyio_done and "anyio" in sys.modules:
-        backend = importlib.import_module("anyio._backends._asyncio")
-        _changes.apply(*_settings_for(backend.CancelScope))
-        _anyio_done = True
-
-
-def _hash_by_name(statement: Any) -> int:
-    """As `__hash__`: from the name, which has no other like it in its connection."""
-    return int.from_bytes(statement.name.encode()[-8:], "big")
-
-
-def _adopt_asyncpg() -> None:
-    """asyncpg keeps the prepared statements that it has to close in a set, and closes them in the
-    order of that. They are objects of C, which can carry no number, but have a name."""
-    global _asyncpg_done
-    module = sys.modules.get("asyncpg.protocol.protocol")
-    if not _asyncpg_done and module is not None:
-        _changes.apply(Setting(module.PreparedStatementState, "__hash__", _hash_by_name))
-        _asyncpg_done = True
+def _adopt_libraries() -> None:
+    """Classes of libraries, once these are imported."""
+    if "anyio" not in _adopted and (scope := anyio.cancel_scope()) is not None:
+        _changes.apply(*_settings_for(scope))
+        _adopted.add("anyio")
+    if "asyncpg" not in _adopted and (state := asyncpg.statement_state()) is not None:
+        _changes.apply(Setting(state, "__hash__", asyncpg.hash_by_name))
+        _adopted.add("asyncpg")
 
 
 def _outlives_its_loop(reference: weakref.ref[asyncio.Task[Any]]) -> bool:
@@ -276,6 +258,14 @@ def _leave_out_the_past() -> None:
     if known is not None:
         seen = list(known.data)  # in one go, because of that thread
         known.data.difference_update([task for task in seen if _outlives_its_loop(task)])
+
+
+def leave_the_list(loop: asyncio.AbstractEventLoop) -> None:
+    """What is left of a run is no longer among asyncio's tasks. In Python 3.14 a task that was made
+    before a fork and is freed after it cuts all others out of the list of their thread."""
+    if sys.version_info >= (3, 14):
+        for task in asyncio.all_tasks(loop):
+            asyncio._unregister_task(task)
 
 
 _pauses = 0
@@ -299,9 +289,6 @@ def is_paused() -> bool:
 
 
 def begin_run() -> None:
-    """Count from one again: a run does not depend on the ones before it."""
-    global _numbers
-    _numbers = itertools.count(1)
+    """A run does not depend on the ones before it."""
     _leave_out_the_past()
-    _adopt_anyio()
-    _adopt_asyncpg()
+    _adopt_libraries()

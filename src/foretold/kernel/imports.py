@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from foretold.kernel import entropy_patches, generators, hashes
 from foretold.kernel.computer import running
+from foretold.kernel.libraries import numpy
 from foretold.kernel.swap import ModuleName
 
 _bootstrap: Final[Any] = import_system
@@ -52,6 +53,7 @@ def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
     if name in _missing and _missing[name] == (sys.path, sys.meta_path):
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     outermost, born = not hashes.is_paused(), generators.births()
+    engines = numpy.there_are() if outermost else []
     running[ident] = stand_in
     hashes.pause()
     try:
@@ -66,6 +68,7 @@ def _find_and_load_in_a_run(name: str, import_: Any) -> Any:
         running[ident] = computer
         if outermost:
             generators.adopt_imported(born)
+            numpy.adopt_imported(engines)
         if on_import is not None and (outermost or name in AT_ONCE):
             on_import()
 

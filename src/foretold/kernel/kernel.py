@@ -10,25 +10,27 @@ import asyncio
 import gc
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from foretold.errors import LimitExceeded, UsageError
 from foretold.kernel import real
-from foretold.kernel.actors import Actor, Register
+from foretold.kernel.actors import Register, Stepper
 from foretold.kernel.clock import NS, VirtualClock
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.pace import NEVER, Pace
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
-from foretold.kernel.schedulers.causal import ScheduleLog
 from foretold.kernel.schedulers.continued import ContinuedScheduler
+from foretold.kernel.schedulers.logged import ScheduleLog
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile, profile_of
+from foretold.kernel.watchdog import took_too_long
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
-from foretold.trace import Event, Place, Trace
+from foretold.trace.events import Event, SlowStep, Stalled
+from foretold.trace.record import SLOW, Trace
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.crew import Crew
@@ -42,7 +44,7 @@ nobody refers to at a chance moment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """Where a run is stopped. Each is an error, never a silent end."""
 
     steps: int = 10_000_000
@@ -50,8 +52,12 @@ class Limits:
     wall_s: float | None = 300
 
 
-class Outside(Protocol):
+class OtherHosts(Protocol):
     """The wire and the other hosts, as the loop that drives them sees them."""
+
+    @property
+    def others(self) -> Sequence[object]:
+        """The other hosts."""
 
     def catch_up(self, loop: Any) -> None:
         """Before an iteration: let happen what lies earlier, and see what has arrived."""
@@ -77,7 +83,7 @@ class Kernel:
         strategy: str = "fifo",
         profile: str = "",
         preempt: str = "",
-        limits: Limits | None = None,
+        limits: RunLimits | None = None,
         on_background: Callable[[dict[str, Any]], None] | None = None,
         on_deadlock: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
@@ -93,14 +99,16 @@ class Kernel:
         """What earlier runs of the search have shown about the program."""
         self.preempt = preempt
         """Where threads may be interrupted besides at locks (`threads/preempt.py`)."""
-        self.limits = limits or Limits()
+        self.limits = limits or RunLimits()
         self.on_background = on_background
         self.on_deadlock = on_deadlock
+        self.standing: Callable[[], str] = lambda: ""
+        """Who stands where, for a run that does not end."""
         """Told before a deadlock is raised, which the program may catch."""
         self.register = Register()
         tape.cast[host] = self.register.by_name
-        self.callbacks = Actor(CALLBACKS)
-        self.current: Actor = self.callbacks
+        self.callbacks = Stepper(CALLBACKS)
+        self.current: Stepper = self.callbacks
         self.arrivals = 0
         self.scheduler = self.make_scheduler() if order == "any" else None
         self._pool_of: object = None
@@ -120,12 +128,10 @@ class Kernel:
         """What is no failure and deserves a look all the same."""
         self.rivals: list[Any] = []
         """Not empty while a thread could run besides the one that does."""
-        self.outside: Outside | None = None
+        self.outside: OtherHosts | None = None
         """What goes on elsewhere; None as long as there is no elsewhere."""
         self.on_housekeeping: Callable[[], None] | None = None
         """Who counts this host's steps, roughly: called every `HOUSEKEEPING_STEPS`."""
-        self.crowded = False
-        """Whether ever more than one callback was ready, as far as stock order had to look."""
         self.overlaps = 0
         """How often timers met with something else or were called off: what lateness can change."""
         self._begin_counting()
@@ -190,8 +196,11 @@ class Kernel:
 
     @property
     def decisions(self) -> int:
-        """How many real choices there were about order."""
-        return (self.scheduler.decisions if self.scheduler else 0) + self.overlaps
+        """How many real choices there were about order and pace, of tasks and of threads."""
+        of_tasks = self.scheduler.decisions if self.scheduler else 0
+        of_threads = self.crew.decisions if self.crew is not None else 0
+        looks = 0 if self.clock.exact else self.clock.reads
+        return of_tasks + of_threads + self.overlaps + looks
 
     @property
     def broken_holds(self) -> int:
@@ -226,9 +235,14 @@ class Kernel:
         return self.steps + self._granted - grant_left
 
     def note_slow_step(self, ns: int) -> None:
-        self.trace.note("slow", self.current.name, str(ns))
+        self.trace.note(SLOW, self.current.name, str(ns))
         if self.trace.detail:
-            self.keep("slow step", f"took {ns / 1e6:g} ms", None)
+            self.keep(SlowStep, ns=ns)
+
+    def note_late_wake(self, ns: int) -> None:
+        self.trace.note(SLOW, self.current.name, str(ns))
+        if self.trace.detail:
+            self.keep(SlowStep, ns=ns, asleep=True)
 
     def _keep_house(self) -> None:
         self._housekeeping_at = min(self.steps + HOUSEKEEPING_STEPS, self.limits.steps + 1)
@@ -239,7 +253,7 @@ class Kernel:
             gc.collect()
         self._check_limits(self.steps)
 
-    def check_thread_step(self, actor: Actor, steps: int) -> int:
+    def check_thread_step(self, actor: Stepper, steps: int) -> int:
         """A thread has made its host's `steps`th step of a thread: do what is due. Returns after
         how many more to ask again."""
         if steps and steps >= self._thread_slow_at:
@@ -255,43 +269,37 @@ class Kernel:
         self.trace.flush()
         if steps > self.limits.steps:
             raise LimitExceeded(
-                f"the run took {self.limits.steps:,} steps and is not over: an endless loop? "
-                f"Raise the limit with steps_max={self.limits.steps * 10:_} if it is meant to."
+                f"the run made {self.limits.steps:,} steps and has not ended. Is there an endless "
+                f"loop? To allow more steps, write steps_max={self.limits.steps * 10:_}."
+                f"\n{self.standing()}"
             )
         if self._wall_s_end is not None and real.monotonic() > self._wall_s_end:
-            raise LimitExceeded(
-                f"the run took more than {self.limits.wall_s:g} real seconds "
-                f"({steps:,} steps). Raise the limit with wall_s_max=… if it is meant to."
-            )
+            wall_s_max = self.limits.wall_s or 0
+            raise took_too_long(wall_s_max, f" ({steps:,} steps)", self.standing())
 
     def _check_virtual_time(self, ns: int) -> None:
         if ns > self.virtual_ns_max:
             raise LimitExceeded(
-                f"the run went on for more than {self.limits.virtual_s:,g} virtual seconds: "
-                "a timer that renews itself for ever? "
-                "Raise the limit with virtual_s_max=… if it is meant to."
+                f"the run took more than {self.limits.virtual_s:,g} virtual seconds. Does a timer "
+                "renew itself forever? To allow more time, write virtual_s_max=…"
             )
 
     def jump_to(self, ns: int) -> None:
         """Nothing is ready: let virtual time pass until something is due."""
         self._check_virtual_time(ns)
         if ns > self.clock.ns:
-            self.clock.ns = ns
+            self.clock.wait_until(ns)
             self.trace.jump(ns)
 
     def stall(self, ns: int) -> None:
         """Code blocks its whole host (`time.sleep` in a coroutine)."""
         self._check_virtual_time(self.clock.ns + ns)
-        self.clock.ns += ns
+        self.clock.wait_until(self.clock.ns + ns)
         self.trace.note("stall", self.current.name, str(ns))
         if self.trace.detail:
-            self.keep("stalled", f"blocked its host for {ns / NS:g} s (time.sleep)", None)
+            self.keep(Stalled, ns=ns)
 
-    def keep(
-        self, kind: str, text: str, place: Place | None, callers: tuple[Place, ...] = ()
-    ) -> None:
-        """Keep an event for the story."""
-        actor, now_ns = self.current, self.clock.ns
-        self.trace.keep(
-            Event(now_ns, self.host, actor.name, actor.steps, kind, text, place, callers)
-        )
+    def keep(self, kind: Callable[..., Event], **facts: Any) -> None:
+        """Keep an event for the story: what the actor does whose turn it is."""
+        actor = self.current
+        self.trace.keep(kind(self.clock.ns, self.host, actor.name, actor.steps, **facts))

@@ -22,12 +22,15 @@ from asyncio import base_events, format_helpers
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from foretold.kernel.actors import Actor, WorldFuture, WorldTask, name_of
+from foretold.kernel.actors import Stepper, WorldFuture, WorldTask, name_of
+from foretold.kernel.any_timers import AnyTimers
 from foretold.kernel.asyncgens import OrderedWeakSet
+from foretold.kernel.audit import LATE
 from foretold.kernel.clock import NS
 from foretold.kernel.handles import (
     AlarmHandle,
     AnyHandle,
+    HandleForThreads,
     StepHandle,
     label_of,
     step_wrapper_type,
@@ -38,13 +41,15 @@ from foretold.kernel.threads.strand import Strand
 from foretold.kernel.timed import KEY_BITS, NEVER_NS, TimedLoop
 from foretold.kernel.waiting import (
     await_chain,
-    how_it_ended,
+    innermost_of_package,
     is_machinery,
     users_callers,
     users_place,
     waits_in_package,
+    whose_timeout,
 )
-from foretold.trace import IN_A_PACKAGE, MADE_BY, Event
+from foretold.trace import RAISED, outcome_of
+from foretold.trace.events import CalledBack, Ended, Made, Resumed
 
 _stock: Any = base_events  # typeshed omits what we borrow from it
 _FunctionType = types.FunctionType
@@ -59,6 +64,8 @@ _WAKEUP = "task_wakeup"
 """The builtin method by which a future resumes a task. Others of a task (`call_later(1, t.cancel)`)
 are plain callbacks."""
 _eager_task_factory = getattr(asyncio, "eager_task_factory", None)  # since 3.12
+_FACTORIES_NAME = "name" not in (asyncio.BaseEventLoop.create_task.__kwdefaults__ or {})
+"""Since 3.14, and late releases of 3.13: a factory is given the name, and names its task itself."""
 
 
 class WorldLoop(TimedLoop):
@@ -72,11 +79,14 @@ class WorldLoop(TimedLoop):
     def __init__(self, kernel: Kernel, **more: Any) -> None:
         super().__init__(kernel, **more)
         self._asyncgens = OrderedWeakSet()
-        self._foreign_actors: weakref.WeakKeyDictionary[Any, Actor] = weakref.WeakKeyDictionary()
+        self._foreign_actors: weakref.WeakKeyDictionary[Any, Stepper] = weakref.WeakKeyDictionary()
         self._any_order = kernel.order == "any"
         self._run_once_is_ours = type(self)._run_once is WorldLoop._run_once
         self.runner: Strand | None = None
         """The thread that runs it, if that is not the one that drives the world."""
+        tape = kernel.tape
+        if tape.audit is not None and tape.origin == "enumerated":
+            AnyTimers(self, tape.audit, tape.stream(LATE, kernel.host))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "running" if self.is_running() else "open"
@@ -86,6 +96,7 @@ class WorldLoop(TimedLoop):
 
     def time(self) -> float:
         clock = self._clock
+        clock.reads += 1
         clock.ns += clock.read_ns
         return clock.ns / NS
 
@@ -111,7 +122,7 @@ class WorldLoop(TimedLoop):
     ) -> StepHandle:
         if self._closed or self._debug:
             return self._call_soon_checked(callback, args, context, "call_soon_threadsafe")
-        handle = StepHandle(callback, args, self, context)
+        handle: StepHandle = HandleForThreads(callback, args, self, context)
         self._ready.append(handle)
         if self.kernel.crew is not None:
             self._let_threads_in()
@@ -131,7 +142,8 @@ class WorldLoop(TimedLoop):
         method: str,
     ) -> StepHandle:
         self._check_call(callback, method)
-        handle = StepHandle(callback, args, self, context)
+        kind = StepHandle if method == "call_soon" else HandleForThreads
+        handle: StepHandle = kind(callback, args, self, context)
         handle._source_traceback = format_helpers.extract_stack(sys._getframe(2))
         self._ready.append(handle)
         return handle
@@ -228,31 +240,34 @@ class WorldLoop(TimedLoop):
             del task._source_traceback[-1]  # this line: the caller's is what is asked for
         if more and task.done():
             self._note_end(actor, task)  # it was eager, and is done already
-        return task
+        try:
+            return task
+        finally:
+            del task  # a traceback of what it raised may lead to this frame: a cycle
 
-    def _keep_maker(self, actor: Actor) -> None:
+    def _keep_maker(self, actor: Stepper) -> None:
         """For the story: a helper's task has a name that says little without who made it."""
         kernel = self.kernel
         if kernel.current is not kernel.callbacks:
-            made_by = kernel.current.name
-            kernel.trace.keep(
-                Event(kernel.clock.ns, kernel.host, actor.name, 0, MADE_BY, made_by, None)
-            )
+            made = Made(kernel.clock.ns, kernel.host, actor.name, by=kernel.current.name)
+            kernel.trace.keep(made)
 
     def _create_foreign_task(
         self, coro: Coroutine[Any, Any, Any], name: str | None, context: Any, more: Any
     ) -> asyncio.Future[Any]:
         if context is not None:
             more["context"] = context
+        if name is not None and _FACTORIES_NAME:
+            more["name"] = name
         task: asyncio.Future[Any] = self._task_factory(self, coro, **more)
         set_name = getattr(task, "set_name", None)
         actor = self.kernel.register.enrol(name_of(coro) if name is None else str(name))
-        if set_name is not None:
+        if set_name is not None and "name" not in more:
             set_name(actor.name if name is None else name)
         self._foreign_actors[task] = actor
         return task
 
-    def _foreign_actor(self, owner: object) -> Actor:
+    def _foreign_actor(self, owner: object) -> Stepper:
         """The actor behind a callback bound to `owner`, which is not a task of ours."""
         if not isinstance(owner, asyncio.Task):
             return self.kernel.callbacks
@@ -315,7 +330,7 @@ class WorldLoop(TimedLoop):
         owner: Any = None
         popleft, record = ready.popleft, kernel.trace.pending.append
         rivals, callbacks, step_ns = kernel.rivals, kernel.callbacks, clock.step_ns
-        watched, grant, crowded = kernel.trace.detail or self._debug, kernel.grant, False
+        watched, grant = kernel.trace.detail or self._debug, kernel.grant
         try:
             while True:
                 if kernel.outside is not None:
@@ -328,10 +343,7 @@ class WorldLoop(TimedLoop):
                         continue  # and may have taken its time
                     if not ready:
                         self._wait()
-                count = len(ready)
-                if count > 1:
-                    crowded = True
-                for _ in range(count):
+                for _ in range(len(ready)):
                     if rivals:
                         self._let_threads_in()
                     handle = popleft()
@@ -375,7 +387,6 @@ class WorldLoop(TimedLoop):
                     return
         finally:
             kernel.grant = grant
-            kernel.crowded |= crowded
             # An exception's traceback leads to this frame: its locals would close a cycle.
             handle = callback = owner = None
 
@@ -386,8 +397,8 @@ class WorldLoop(TimedLoop):
         foreign, step_ns, grant = self._foreign_actor, clock.step_ns, kernel.grant
         next_in_line, scheduler, rivals = self._next_in_line, self.scheduler, kernel.rivals
         assert scheduler is not None, "order is any"
-        handle: Any
-        callback: Any
+        waits = not (once and ready)  # an iteration whose handles are all cancelled is over
+        handle: Any = None
         try:
             while True:
                 if rivals:
@@ -413,7 +424,7 @@ class WorldLoop(TimedLoop):
                 else:
                     handle = next_in_line()
                     if handle is None:
-                        if self._stopping:
+                        if self._stopping or not (waits or scheduler.size):
                             return
                         callback = None  # as above
                         if not ready and clock.ns < self._due_ns:
@@ -486,10 +497,10 @@ class WorldLoop(TimedLoop):
             return chosen
         return scheduler.pick(None) if scheduler.size else None
 
-    def _run_watched(self, handle: AnyHandle, actor: Actor, callback: Any) -> None:
+    def _run_watched(self, handle: AnyHandle, actor: Stepper, callback: Any) -> None:
         """Run a step that is kept for the story, or in debug mode, where slow ones are logged."""
         if self.kernel.trace.detail:
-            self._keep_step(actor, callback)
+            self._keep_step(actor, callback, handle._args)
         clock = self._clock
         began_ns = clock.ns
         self._current_handle = handle if self._debug else None
@@ -515,23 +526,27 @@ class WorldLoop(TimedLoop):
             context["source_traceback"] = handle._source_traceback
         self.call_exception_handler(context)
 
-    def _note_end(self, actor: Actor, task: Any) -> None:
+    def _note_end(self, actor: Stepper, task: Any) -> None:
         actor.ended = True
-        kernel, outcome = self.kernel, how_it_ended(task)
-        if outcome.startswith("raised"):
+        kernel, outcome = self.kernel, outcome_of(task)
+        if outcome.how == RAISED:
             kernel.failed.append(weakref.ref(task))
-        kernel.trace.note(f"@{self._clock.ns}", actor.name, outcome)
+        kernel.trace.note(f"@{self._clock.ns}", actor.name, str(outcome))
         if kernel.trace.detail:
-            kernel.keep("ended", outcome, None)
+            kernel.keep(Ended, outcome=outcome)
 
-    def _keep_step(self, actor: Actor, callback: Any) -> None:
+    def _keep_step(self, actor: Stepper, callback: Any, args: Any) -> None:
         if actor is self.kernel.callbacks:
-            self.kernel.keep("callback", label_of(callback), None)
+            whose = whose_timeout(callback, args, self)
+            name, is_timeout = label_of(callback), whose is not None
+            self.kernel.keep(CalledBack, name=name, is_timeout=is_timeout, whose=whose or "")
         else:
             stack, trace = await_chain(callback.__self__.get_coro()), self.kernel.trace
-            text = IN_A_PACKAGE if waits_in_package(stack) else ""
             place = None if is_machinery(stack) else users_place(stack)
-            self.kernel.keep("resumes", text, place, users_callers(stack))
+            in_package = waits_in_package(stack)
+            callers = users_callers(stack)
+            told = {"place": place, "callers": callers, "inner": innermost_of_package(stack)}
+            self.kernel.keep(Resumed, in_package=in_package, **told)
             key = (self.kernel.host, actor.name, actor.steps)
             if key in trace.watched:
                 trace.stacks[key] = stack

@@ -1,8 +1,7 @@
 """Which machine is this? Names and versions are those of a simulated computer, the same everywhere.
 
-`os.uname`, `socket.gethostname`, `os.cpu_count` and the functions of `platform` tell the real
-machine: its name, its kernel, its number of processors. Programs write them into logs and ids, and
-size their pools by them; so a run would differ from machine to machine. `platform` even starts
+The functions of `platform` tell the real machine: its name, its kernel, its processor. Programs
+write them into logs and ids; so a run would differ from machine to machine. `platform` even starts
 processes to find out, which no run may.
 
 What is asked here is answered by the computer of the run (`Computer.answer`), or, if it has no
@@ -13,8 +12,6 @@ only by importing it, since they keep the globals of `platform`.
 
 from __future__ import annotations
 
-import _socket
-import os
 import platform
 from _thread import get_ident
 from collections.abc import Callable
@@ -22,19 +19,11 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from foretold.kernel.computer import computer_of
-from foretold.kernel.swap import Swap, copy_of
 
 
 def _answer(call: str) -> Callable[..., Any] | None:
     computer = computer_of(get_ident())
     return None if computer is None else computer.answer(call)
-
-
-def _answered(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    def asked(*args: Any) -> Any:
-        return (_answer(name) or original)(*args)
-
-    return asked
 
 
 # --- platform --------------------------------------------------------------------------------
@@ -134,11 +123,7 @@ class NewCode:
             self._function.__code__, self._before = self._before, None
 
 
-CHANGES: Final[tuple[Swap | NewCode, ...]] = (
-    Swap(os.uname, _answered("os.uname", copy_of(os.uname))),
-    Swap(os.cpu_count, _answered("os.cpu_count", copy_of(os.cpu_count))),
-    Swap(os.sched_getaffinity, _answered("os.sched_getaffinity", copy_of(os.sched_getaffinity))),
-    Swap(_socket.gethostname, _answered("socket.gethostname", copy_of(_socket.gethostname))),
+CHANGES: Final[tuple[NewCode, ...]] = (
     NewCode(platform.uname, _uname),
     NewCode(platform.libc_ver, _libc_ver),
     NewCode(platform.architecture, _architecture),

@@ -5,27 +5,40 @@ to some milliseconds (a garbage collection, a page fault, a busy neighbour), so 
 deliveries that lie close together fall into one batch. Both are choices of the tape; the calm
 ones are the smallest, and no slow step.
 
+Chance alone seldom makes a step late by just as much as it takes for two timers to meet. But a loop
+under load finds several due at once all the time, and a wake-up that meets a cancellation is where
+pools and locks break. So in some runs lateness is aimed: the loop sleeps on after what should have
+woken it, until something that comes soon after it is there as well. Linux does that too: `epoll`
+takes whole milliseconds, and a busy machine wakes nobody on time.
+
 Never injected here: a slow step so long that a healthy time limit expires by it (`SLOW_NS_MAX`).
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 
-from foretold.kernel.actors import Actor
+from foretold.kernel.actors import Stepper
+from foretold.kernel.audit import Audit, StepAt
 from foretold.kernel.clock import VirtualClock
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 from foretold.tape import Slow, Tape
+from foretold.tape.schedule import SLOW_NS_MAX
 from foretold.tape.streams import TapeRandom
 
 STEP_NS = (1_000, 3_000, 10_000, 40_000)
 READ_NS = (1_000, 2_000, 7_000)
 SLOW_GAP_STEPS = (0, 1_000, 200, 40, 12)
 """Mean number of steps between two slow ones; 0 means never."""
-SLOW_NS_MAX = 8_000_000
 SLOW_NS_MIN = 20_000
 SLOW_PER_RUN = (0, 0.5, 1, 2, 4)
 """In a short run, if its length is known: so many slow steps in all."""
+TOGETHER = (0.0, 0.5, *[1.0] * 10)
+"""How often the loop wakes late if it meets something by that; drawn once a run. In most runs
+it does: without that, pools and locks that break so break in a tenth of the runs only."""
+TOGETHER_NS = (2_000_000, 4_000_000, 4_000_000, SLOW_NS_MAX)
+"""By how much at most; drawn once a run."""
 NEVER = 1 << 62
 
 
@@ -50,8 +63,17 @@ class Pace:
         self._generator: TapeRandom | None = None
         self._gap = 0
         self._by_key: dict[tuple[str, int], Slow] = {}
+        self._asleep_by_key: dict[tuple[str, int], Slow] = {}
         self._chance_from_ns: int | None = None
         """From when on slow steps are drawn, if the tape is the beginning of a run."""
+        # Not for a seeded tape: it would draw its slow steps at other moments.
+        self._audit: Audit | None = tape.audit if tape.scheduled_by_key else None
+        self.can_wake_late = False
+        """Whether `at_wake` wants to be asked."""
+        self._together = 0.0
+        self._together_ns = 0
+        self._last_slow: tuple[str, int] | None = None
+        self._last_asked: tuple[str, int] | None = None
         if clock.exact or tape.origin == "enumerated":
             return  # enumerated are the choices of the program, not how fast its steps are
         drawn = tape.stream("pace", host)
@@ -59,9 +81,11 @@ class Pace:
         clock.read_ns = drawn.pick(READ_NS, "cost of reading a clock")
         tape.configuration[f"cost of a step on {host}"] = f"{clock.step_ns / 1e3:g} µs"
         if tape.scheduled_by_key:
-            self._by_key = {
-                (s.actor, s.step): s for s in tape.schedule.slows.values() if s.host == host
-            }
+            for slow in tape.schedule.slows.values():
+                if slow.host == host:
+                    entries = self._asleep_by_key if slow.asleep else self._by_key
+                    entries[slow.actor, slow.step] = slow
+            self.can_wake_late = bool(self._asleep_by_key)
             if tape.continuation is not None:
                 self._chance_from_ns = tape.continuation.from_ns
                 self._generator = TapeRandom(f"{tape.continuation.seed}/pace/{host}")
@@ -72,17 +96,24 @@ class Pace:
                 f"1 in {self._gap}" if self._gap else "none"
             )
             self._generator = TapeRandom(drawn.choose(1 << 32, "which steps are slow"))
+            aimed = tape.stream("pace", host, "together")
+            self._together = aimed.pick(TOGETHER, "how often the loop wakes late")
+            self._aim = TapeRandom(aimed.choose(1 << 32, "when it wakes late"))
+            self._together_ns = aimed.pick(TOGETHER_NS, "how late it wakes")
+            self.can_wake_late = self._together > 0
 
     def steps_until_next(self) -> int:
         """After how many steps `after_step` wants to be asked."""
-        if self._by_key or self._chance_from_ns is not None:
+        if self._by_key or self._chance_from_ns is not None or self._audit is not None:
             return 1
         if self._generator is None or not self._gap:
             return NEVER
         return 1 + int(self._generator.random() * 2 * self._gap)
 
-    def after_step(self, actor: Actor) -> int:
+    def after_step(self, actor: Stepper) -> int:
         """By how many nanoseconds the step just made was slow."""
+        if self._audit is not None:
+            self._audit.steps.append(StepAt(self._host, actor.name, actor.steps, self._clock.ns))
         if self._chance_from_ns is not None and self._clock.ns >= self._chance_from_ns:
             ns = self._slow_ns() if self._gap and self._by_chance() * self._gap < 1 else 0
         elif self._by_key:
@@ -92,10 +123,35 @@ class Pace:
             ns = self._slow_ns()
         else:
             return 0
-        if ns and self._tape.recording:
-            self._tape.written.add(Slow(self._host, actor.name, actor.steps, ns))
-        self._clock.ns += ns
+        if ns:
+            self._write(actor, ns, asleep=False)
+            self._clock.ns += ns
         return ns
+
+    def at_wake(self, actor: Stepper, soon: Callable[[int], Sequence[int]]) -> int:
+        """Something wakes the loop, which has slept since the last step, one of `actor`. Returns
+        by how many nanoseconds the loop wakes late. `soon(ns)` says how long after this further
+        things come, up to `ns`."""
+        key = (actor.name, actor.steps)
+        # A sleep is named by the step before it. If nothing was done in between, the name is taken.
+        if not actor.steps or key in (self._last_slow, self._last_asked):
+            return 0
+        self._last_asked = key
+        if not self._together:
+            slow = self._asleep_by_key.get(key)
+            ns = slow.ns if slow is not None else 0
+        elif self._aim.random() < self._together and (later := soon(self._together_ns)):
+            ns = later[int(self._aim.random() * len(later))]
+        else:
+            ns = 0
+        if ns:
+            self._write(actor, ns, asleep=True)
+        return ns
+
+    def _write(self, actor: Stepper, ns: int, *, asleep: bool) -> None:
+        self._last_slow = (actor.name, actor.steps)
+        if self._tape.recording:
+            self._tape.written.add(Slow(self._host, actor.name, actor.steps, ns, asleep))
 
     def _by_chance(self) -> float:
         assert self._generator is not None, "only asked where slow steps are drawn"

@@ -28,9 +28,9 @@ from typing import Any, Final
 
 from foretold.errors import ForetoldError
 from foretold.kernel import (
-    asking,
     clock_patches,
     counters,
+    engines,
     entropy_patches,
     environment_patches,
     fence,
@@ -38,15 +38,21 @@ from foretold.kernel import (
     generators,
     hashes,
     imports,
+    interrupt,
     machine_patches,
-    numpy_generators,
+    tls_patches,
 )
 from foretold.kernel.computer import Computer, running
-from foretold.kernel.native import libpq
+from foretold.kernel.libraries import numpy
+from foretold.kernel.native import extensions, libpq, openssl, uuid_utils
 from foretold.kernel.sqlite import adopt as sqlite
-from foretold.kernel.swap import Changes, Swap
-from foretold.kernel.threads import alone, locks, start
-from foretold.kernel.tls_patches import TlsRandom
+from foretold.kernel.swap import Changes, ProcessChange, Swap, Swaps
+from foretold.kernel.syscalls import c_functions, dispatch, interpreter, reality, types
+from foretold.kernel.threads import alone, listing, locks, start
+
+_FIRST_THAT_AGES: Final = 0 if sys.version_info >= (3, 14) else 1
+"""The first generation of the collector that makes old objects: since 3.14 there is none between
+the young and the old."""
 
 
 class Patches:
@@ -56,25 +62,28 @@ class Patches:
         self._depth = 0
         self._changes = Changes()
         self._ssl_done = self._ssl_sockets_done = False
+        self._libraries: list[Any] = []
+        """Modules of ours about libraries that are adopted."""
         self._computer: Computer | None = None
         self._marks: tuple[int, ...] = ()
+        self._caught = False
+        """Whether somebody has looked at the heap since `install`."""
         self._bound: list[Swap] = []
         self._of_locks: list[BuiltinFunctionType] = []
         self._drivers: tuple[str, ...] = ()
+        self._awaited = set(dispatch.LATE)
+        """Modules of the table that nobody has imported yet."""
 
     # --- installed ---------------------------------------------------------------------------
 
     def install(self) -> None:
         """Put the substitutions in place; each call needs a `remove`."""
         if not self._depth:
-            for module in (clock_patches, entropy_patches, machine_patches, imports, start, alone):
-                self._changes.apply(*module.CHANGES)
-            self._changes.apply(*environment_patches.CHANGES)
-            self._changes.apply(*file_patches.ALL_CHANGES)
+            self._changes.apply(*_CHANGES)
             try:
                 self._adopt_ssl()
-                self._adopt_sqlite()
-                self._adopt_libpq()
+                self._adopt_imported()
+                self._changes.apply(*extensions.CHANGES)
                 hashes.install()
             except BaseException:
                 self._undo()
@@ -89,27 +98,47 @@ class Patches:
             self.deactivate()
             hashes.remove()
             self._undo()
-            self._marks = self._heap_marks()
+            self._marks = self._heap_marks() if self._caught else ()
+            self._caught = False
         self._depth -= 1
 
     def _undo(self) -> None:
         self._changes.undo()
         self._ssl_done = self._ssl_sockets_done = False
+        self._libraries.clear()
         sqlite.forget()
+        engines.forget()
         self._drivers = ()
+        self._awaited = set(dispatch.LATE)
         locks.forget_bound_methods()
 
     def _adopt_ssl(self) -> None:
         if not self._ssl_done and "_ssl" in sys.modules:
-            self._changes.apply(*entropy_patches.ssl_swaps(), TlsRandom())
+            self._changes.apply(*entropy_patches.ssl_swaps(), tls_patches.TlsRandom())
             self._ssl_done = True
         if not self._ssl_sockets_done and hasattr(sys.modules.get("ssl"), "SSLSocket"):
-            self._changes.apply(*asking.tls_changes())
+            self._changes.apply(*tls_patches.tls_changes())
             self._ssl_sockets_done = True
 
     def _adopt_imported(self) -> None:
         self._adopt_sqlite()
         self._adopt_libpq()
+        for module in [each for each in self._awaited if each in sys.modules]:
+            self._awaited.remove(module)
+            self._changes.apply(*dispatch.swaps_of(module), *types.late_changes(module))
+        self._adopt_libraries()
+        self._adopt_engines()
+
+    def _adopt_engines(self) -> None:
+        self._changes.apply(*engines.new_changes())
+
+    def _adopt_libraries(self) -> None:
+        for library in (openssl, uuid_utils):
+            if library not in self._libraries and library.is_imported():
+                self._changes.apply(*library.changes())
+                self._libraries.append(library)
+                if library is uuid_utils:
+                    uuid_utils.begin_anew()  # the generator is that of the import
 
     def _adopt_sqlite(self) -> None:
         self._changes.apply(*sqlite.new_changes())
@@ -154,6 +183,7 @@ class Patches:
         Objects made since then are young, unless the collector has promoted them or modules were
         imported; then everything is looked at again.
         """
+        self._caught = True
         if self._heap_marks() == self._marks:
             known = {id(swap.function) for swap in self._bound}
             young = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
@@ -172,8 +202,8 @@ class Patches:
 
     def _heap_marks(self) -> tuple[int, ...]:
         """Changes whenever young objects may have become old ones."""
-        _, middle, old = gc.get_stats()
-        return len(sys.modules), middle["collections"], old["collections"]
+        collected = [generation["collections"] for generation in gc.get_stats()]
+        return len(sys.modules), *collected[_FIRST_THAT_AGES:]
 
     # --- active ------------------------------------------------------------------------------
 
@@ -187,12 +217,13 @@ class Patches:
                 " use the world that is there (foretold.current_world())"
             )
         self._adopt_ssl()
-        self._adopt_sqlite()
-        self._adopt_libpq()
+        self._adopt_imported()
         hashes.begin_run()
         entropy_patches.begin_run(computer)
         counters.begin_run()
         fence.begin_run()
+        reality.begin_run()
+        interpreter.begin_run()
         start.begin_run()
         file_patches.begin_run(computer)
         environment_patches.begin_run()
@@ -200,17 +231,22 @@ class Patches:
         imports.begin_run()
         imports.on_import = self._adopt_imported
         self._computer = running[get_ident()] = computer
+        extensions.begin_run(computer)
+        uuid_utils.begin_anew()
 
     def deactivate(self) -> None:
         """Back to the real world, for all threads of the run; no harm if nothing is active."""
         if self._computer is not None:
             self._computer = None
             running.clear()
+            extensions.end_run()
+            uuid_utils.begin_anew()
             imports.on_import = None
             sqlite.end_run()
             environment_patches.end_run()
             file_patches.end_run()
             start.end_run()
+            interpreter.end_run()
             fence.end_run()
             counters.end_run()
             entropy_patches.end_run()
@@ -230,6 +266,7 @@ class Patches:
         if self._computer is None:
             raise ForetoldError("enter_thread() needs an active run.")
         running[get_ident()] = self._computer
+        extensions.join_thread()
 
     def leave_thread(self) -> None:
         """The calling thread lives in the real world again."""
@@ -248,21 +285,32 @@ class Patches:
 
 def _of_interest(heap: list[Any]) -> list[Any]:
     """What is looked for, found in one go: there may be a million of others."""
-    wanted = {BuiltinFunctionType, *generators.kinds(), *numpy_generators.kinds()}
+    wanted = {BuiltinFunctionType, *generators.kinds(), *numpy.kinds()}
     found = [thing for thing in heap if type(thing) in wanted]
     heap.clear()  # see below
     return found
 
 
 def _learn_generators(heap: list[Any]) -> None:
-    kinds, of_numpy = generators.kinds(), numpy_generators.kinds()
+    kinds, of_numpy = generators.kinds(), numpy.kinds()
     both = kinds | of_numpy
     found = [thing for thing in heap if type(thing) in both]
     heap.clear()  # or it would be one more that refers to each of them
     generators.learn([each for each in found if type(each) in kinds])
     if of_numpy:
-        numpy_generators.learn([each for each in found if type(each) in of_numpy])
+        numpy.learn([each for each in found if type(each) in of_numpy])
 
+
+_PATCHING: Final = (
+    *(clock_patches, entropy_patches, machine_patches, imports, start, alone, listing, interrupt),
+    *(environment_patches, interpreter, dispatch, types, c_functions),
+)
+
+_ALL: Final[list[ProcessChange]] = [change for module in _PATCHING for change in module.CHANGES]
+_CHANGES: Final[tuple[ProcessChange, ...]] = (
+    Swaps(change for change in _ALL if isinstance(change, Swap)),
+    *(change for change in _ALL if not isinstance(change, Swap)),
+)
 
 patches: Final = Patches()
 

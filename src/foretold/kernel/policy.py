@@ -1,19 +1,33 @@
 """Makes `asyncio.new_event_loop()`, and so `asyncio.run`, give loops of the world inside a run.
 
 The policy is one for the process. Threads that are not of the run are passed on to the former one.
+
+Since Python 3.14 a warning comes with each use of the public names, though asyncio itself goes on
+asking its policy. So these are the names that asyncio uses.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from _thread import get_ident
+from asyncio import events, unix_events
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel.computer import computer_of
 
+_events: Final[Any] = events  # private names, which no stub has
+_unix_events: Final[Any] = unix_events  # the same
+if TYPE_CHECKING or sys.version_info < (3, 14):
+    StockPolicy = asyncio.DefaultEventLoopPolicy
+    current_policy, set_policy = asyncio.get_event_loop_policy, asyncio.set_event_loop_policy
+else:
+    StockPolicy = _unix_events._DefaultEventLoopPolicy
+    current_policy, set_policy = _events._get_event_loop_policy, _events._set_event_loop_policy
 
-class WorldPolicy(asyncio.DefaultEventLoopPolicy):
+
+class WorldPolicy(StockPolicy):
     """asyncio's own policy, except where loops come from."""
 
     def __init__(
@@ -23,7 +37,7 @@ class WorldPolicy(asyncio.DefaultEventLoopPolicy):
     ) -> None:
         super().__init__()
         self._make_loop = make_loop
-        self._former = former or asyncio.DefaultEventLoopPolicy()
+        self._former = former or StockPolicy()
 
     def _is_elsewhere(self) -> bool:
         return computer_of(get_ident()) is None

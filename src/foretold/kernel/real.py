@@ -13,7 +13,9 @@ import _socket
 import _thread
 import datetime
 import os
+import resource
 import select as _select
+import socket
 import sys
 import time as _time
 
@@ -48,6 +50,7 @@ datetime_utcnow = datetime.datetime.utcnow
 urandom = copy_of(os.urandom)
 getrandom = copy_of(os.getrandom)
 getpid = copy_of(os.getpid)
+get_ident = copy_of(_thread.get_ident)
 
 # What the fence stands before. Files, sockets and subprocesses go through `fence.passage()`.
 fork = copy_of(os.fork)
@@ -58,7 +61,9 @@ start_new_thread = copy_of(_thread.start_new_thread)
 if sys.version_info >= (3, 13):
     start_joinable_thread = copy_of(_thread.start_joinable_thread)
 signal = copy_of(_signal.signal)
+getsignal = copy_of(_signal.getsignal)
 setitimer = copy_of(_signal.setitimer)
+pthread_kill = copy_of(_signal.pthread_kill)
 select = copy_of(_select.select)
 sched_yield = copy_of(os.sched_yield)
 listdir = copy_of(os.listdir)
@@ -67,7 +72,11 @@ sched_getaffinity = copy_of(os.sched_getaffinity)
 sched_setaffinity = copy_of(os.sched_setaffinity)
 poll = copy_of(_select.poll)
 read = copy_of(os.read)
+write = copy_of(os.write)
 socketpair = copy_of(_socket.socketpair)
+
+if sys.version_info >= (3, 14):
+    set_name = copy_of(_thread.set_name)
 
 # Locks: what their methods do, for our own hand-overs. They are called as `lock_acquire(lock)`.
 _Lock = type(_thread.allocate_lock())
@@ -84,3 +93,14 @@ if sys.version_info >= (3, 13):
     handle_join = _thread._ThreadHandle.__dict__["join"]
 else:
     set_sentinel = copy_of(vars(_thread)["_set_sentinel"])
+
+current_frames = copy_of(sys._current_frames)
+sysconf = copy_of(os.sysconf)
+getresuid = copy_of(os.getresuid)
+getresgid = copy_of(os.getresgid)
+getgroups = copy_of(os.getgroups)
+getrlimit = copy_of(resource.getrlimit)
+
+
+class Socket(socket.socket):
+    """A socket of foretold's own: it works inside a run as well."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from foretold.kernel.actors import Actor
+from foretold.kernel.actors import Stepper
 from foretold.tape import Hold, Schedule
 
 
@@ -36,7 +36,7 @@ class HoldRecorder:
         self._picks: list[tuple[str, int, int]] = []
         self._count = 0
 
-    def picked(self, arrival: int, actor: Actor, *, can_be_held: bool, entered: int = 0) -> None:
+    def picked(self, arrival: int, actor: Stepper, *, can_be_held: bool, entered: int = 0) -> None:
         """`actor` is about to make its step number `actor.steps`. It came into the pool after so
         many picks as `entered` says."""
         numbers = self._arrivals_negated
@@ -49,7 +49,7 @@ class HoldRecorder:
         numbers.append(-arrival)
         self._picks.append((actor.name, actor.steps, self._count))
 
-    def never_picked(self, arrival: int, actor: Actor, entered: int = 0) -> None:
+    def never_picked(self, arrival: int, actor: Stepper, entered: int = 0) -> None:
         """The next step of `actor` is not made: its process ends. Who overtook it did so all the
         same, and without a hold it would be made in a replay."""
         self._hold(arrival, actor.name, actor.steps + 1, entered)

@@ -11,10 +11,22 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
+from typing import Final
 
+from foretold.errors import UsageError
+from foretold.kernel import real
+from foretold.kernel.interrupt import interrupts
 from foretold.kernel.patches import patches
 
-_depth = 0
+_THREAD: Final = "thread"
+_owner: dict[str, int] = {}
+"""The thread whose session it is. A dictionary, because `setdefault` cannot be interrupted."""
+_ONE_AT_A_TIME: Final = (
+    "another thread of this process is in the middle of a run or a search. A run replaces clocks, "
+    "sockets and files for the whole process, so a process makes one run at a time. Call foretold "
+    "from one thread, or use processes: foretold.explore(main, workers=4), pytest -n 4"
+)
+_claims = _depth = 0
 _sessions = 0
 _failures = 0
 SESSIONS_PER_COLLECTION = 200
@@ -23,14 +35,17 @@ FAILURES_PER_COLLECTION = 50
 
 @contextlib.contextmanager
 def session() -> Iterator[None]:
-    """Make the process ready for runs. May be nested; the outermost does the work."""
+    """Make the process ready for runs. May be nested; the outermost does the work. What is made
+    ready is the whole process, so only one thread may do that at a time."""
     global _depth
+    _claim()
     if _depth:
         _depth += 1
         try:
             yield
         finally:
             _depth -= 1
+            _release()
         return
     was_enabled = gc.isenabled()
     installed = False
@@ -43,7 +58,8 @@ def session() -> Iterator[None]:
         installed, _depth = True, 1
         patches.catch_bound_methods()
         gc.freeze()
-        yield
+        with interrupts.heard():
+            yield
     finally:
         _depth = 0
         gc.collect()  # the last world, while all else is out of sight
@@ -53,6 +69,31 @@ def session() -> Iterator[None]:
         gc.callbacks[:0] = watchers
         if was_enabled:
             gc.enable()
+        _release()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Inside, no other thread begins a run: something of the whole process is changed meanwhile."""
+    _claim()
+    try:
+        yield
+    finally:
+        _release()
+
+
+def _claim() -> None:
+    global _claims
+    if _owner.setdefault(_THREAD, real.get_ident()) != real.get_ident():
+        raise UsageError(_ONE_AT_A_TIME)
+    _claims += 1
+
+
+def _release() -> None:
+    global _claims
+    _claims -= 1
+    if not _claims:
+        _owner.clear()
 
 
 def note_failure() -> None:

@@ -22,22 +22,20 @@ imported, and a Python on which it was never tried is refused, with a sentence t
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import gc
-import struct
 import sys
-import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, Protocol, TypeVar
 
 from foretold.errors import ForetoldError
 from foretold.kernel.type_tags import IMMUTABLE, Tags
 from foretold.kernel.type_tags import TypeView as _Type
+from foretold.platforms import refuse_elsewhere
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-TESTED: Final = ((3, 11), (3, 12), (3, 13))
 
 _METH_KEYWORDS = 0x0002
 _METH_NOARGS = 0x0004
@@ -72,36 +70,6 @@ class _Function(ctypes.Structure):
     )
 
 
-def refusal(
-    implementation: str = sys.implementation.name,
-    version: tuple[int, ...] = sys.version_info[:3],
-    free_threaded: bool = bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
-    debug_heap: bool = hasattr(sys, "getobjects"),
-    pointer_bytes: int = struct.calcsize("P"),
-    system: str = sys.platform,
-) -> str | None:
-    """Why builtins cannot be swapped on such a Python, or None if they can."""
-    tested = ", ".join(f"{major}.{minor}" for major, minor in TESTED)
-    if implementation != "cpython":
-        found = f"this is {implementation}"
-    elif free_threaded:
-        found = "this is a free-threaded build"
-    elif debug_heap:
-        found = "this is a build with Py_TRACE_REFS"
-    elif tuple(version[:2]) not in TESTED:
-        found = f"this is {'.'.join(map(str, version))}"
-    elif system != "linux":
-        found = f"this is {system}"
-    elif pointer_bytes != 8:
-        found = f"this is a {8 * pointer_bytes}-bit build"
-    else:
-        return None
-    return (
-        f"foretold replaces the clock inside CPython's own structures, which was tried on 64-bit"
-        f" CPython {tested} with the GIL, on Linux; {found}. Run it with one of those."
-    )
-
-
 def _view(function: Callable[..., Any]) -> Any:
     return _Function.from_address(id(function))
 
@@ -133,9 +101,7 @@ def _layout_error() -> str | None:
 
 
 def _check_platform() -> None:
-    reason = refusal()
-    if reason is not None:
-        raise ForetoldError(reason)
+    refuse_elsewhere()
     field = _layout_error()
     if field is not None:
         raise ForetoldError(
@@ -147,7 +113,20 @@ def _check_platform() -> None:
 
 _check_platform()
 
-_api = ctypes.PyDLL(None)  # not ctypes.pythonapi: its argument types are shared by all who use it
+_called_in_c: Final = vars(_ctypes)["CFuncPtr"].__call__
+
+
+def python_in_c() -> Any:
+    """The functions of the interpreter, for the framework's own use. (Not `ctypes.pythonapi`: its
+    argument types are shared by all who use it.) No Python code comes between a call and the
+    function, also while calls by ctypes are guarded: a class that has the method itself keeps the
+    C function for it."""
+    found: Any = ctypes.PyDLL(None)
+    found._FuncPtr.__call__ = _called_in_c
+    return found
+
+
+_api: Final = python_in_c()
 _api.PyCFunction_NewEx.restype = ctypes.py_object
 _api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object]
 _api.PyType_Modified.restype = None
@@ -271,6 +250,7 @@ _Words: Final = ctypes.c_uint64 * (ctypes.sizeof(_Function) // ctypes.sizeof(cty
 _M_ML: Final = _Function.m_ml.offset // ctypes.sizeof(ctypes.c_uint64)
 _M_SELF: Final = _Function.m_self.offset // ctypes.sizeof(ctypes.c_uint64)
 _VECTORCALL: Final = _Function.vectorcall.offset // ctypes.sizeof(ctypes.c_uint64)
+_M_SELF_AMONG_FIELDS: Final = 1
 
 
 class Swap:
@@ -333,6 +313,48 @@ class Swap:
         _api.Py_DecRef(self._stand_in)
 
 
+class Swaps:
+    """Many swaps that are applied and undone together, each time a session begins and ends: a
+    session for a single run makes hundreds of them. They must not be stacked on others."""
+
+    __slots__ = ("_applied", "_hashes", "_steps")
+
+    def __init__(self, swaps: Iterable[Swap]) -> None:
+        made = tuple(swaps)
+        self._hashes = {id(swap.function): swap._hash for swap in made}
+        self._steps = [(swap._words, swap._fields(), swap._after) for swap in made]
+        self._applied = False
+        for swap in made:
+            # For ever: whether the function owns its stand-in need not be counted each time.
+            _api.Py_IncRef(swap._stand_in)
+
+    def _check(self, which: int, word: str) -> None:
+        for step in self._steps:
+            if step[0][_M_SELF] != step[which][_M_SELF_AMONG_FIELDS]:
+                raise ForetoldError(f"a builtin of the table is {word}: undo that first.")
+
+    def apply(self) -> None:
+        self._check(1, "swapped already")
+        if not _hashes:
+            _set_hash_of_builtins(_hash_of_builtin, _PYTHON_HASH_SLOT)
+        _hashes.update(self._hashes)
+        for words, _, fields in self._steps:
+            words[_M_ML], words[_M_SELF], words[_VECTORCALL] = fields
+        self._applied = True
+
+    def undo(self) -> None:
+        if not self._applied:
+            return
+        self._check(2, "swapped again since")
+        for words, fields, _ in self._steps:
+            words[_M_ML], words[_M_SELF], words[_VECTORCALL] = fields
+        self._applied = False
+        for function in self._hashes:
+            del _hashes[function]
+        if not _hashes:
+            _set_hash_of_builtins(_real_hash, _REAL_HASH_SLOT)
+
+
 # --- attributes of classes -------------------------------------------------------------------
 
 
@@ -370,7 +392,8 @@ def _set_attribute(owner: type, name: str, value: object) -> None:
 
 
 class Setting:
-    """One attribute of a class, Python's or C's, that can be made another one by `apply`."""
+    """One attribute of a class, Python's or C's, that can be made another one by `apply`. What the
+    program puts in its place meanwhile (Sentry wraps `Thread.start`) goes with it."""
 
     __slots__ = ("_applied", "_before", "name", "owner", "value")
 
@@ -378,8 +401,12 @@ class Setting:
         self.owner = owner
         self.name = name
         self.value = value
-        self._before: object = _MISSING
+        self._before: Any = _MISSING
         self._applied = False
+
+    def before(self, default: Any) -> Any:
+        """What was there before; the default if this is not applied."""
+        return self._before if self._applied else default
 
     def apply(self) -> None:
         if self._applied:
@@ -391,10 +418,6 @@ class Setting:
     def undo(self) -> None:
         if not self._applied:
             return
-        if self.owner.__dict__.get(self.name) is not self.value:
-            raise ForetoldError(
-                f"{self.owner.__name__}.{self.name} was set again since: undo that first."
-            )
         _set_attribute(self.owner, self.name, self._before)
         self._applied = False
 
@@ -413,7 +436,7 @@ class ModuleName:
         setattr(self._module, self._name, self._before)
 
 
-class Change(Protocol):
+class ProcessChange(Protocol):
     """Something that can be done to the process and undone."""
 
     def apply(self) -> None: ...
@@ -426,10 +449,10 @@ class Changes:
     __slots__ = ("_applied", "_tags")
 
     def __init__(self) -> None:
-        self._applied: list[Change] = []
+        self._applied: list[ProcessChange] = []
         self._tags = Tags()
 
-    def apply(self, *changes: Change) -> None:
+    def apply(self, *changes: ProcessChange) -> None:
         if not changes:
             return  # asked in each run; to look after the tags of types costs more than the rest
         with self._tags.kept([change.owner for change in changes if type(change) is Setting]):

@@ -7,6 +7,7 @@ for a quiet moment, else let virtual time jump to the next alarm, else it is a d
 from __future__ import annotations
 
 import asyncio
+import functools
 import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,6 +25,8 @@ _heappush, _heappop = heapq.heappush, heapq.heappop
 NEVER_NS = 1 << 100
 KEY_BITS = 40
 """Room for the number of an alarm: a trillion of them in one run."""
+LOOKED_AT = 8
+"""So many alarms are looked at to find those that a late loop meets."""
 _CLOSE_NS = 10_000_000
 """Alarms this close together may fall into one batch if the loop is late."""
 
@@ -65,7 +68,12 @@ class TimedLoop(asyncio.BaseEventLoop):
         self._due_ns = alarms[0] >> KEY_BITS if alarms else NEVER_NS
         return handle
 
+    def has_alarms(self) -> bool:
+        """Whether something was to happen later: at another pace it may have come in time."""
+        return any(not handle._cancelled for handle in self._alarm_of.values())
+
     def _forget_alarms(self) -> None:
+        self.kernel.overlaps += self.has_alarms()
         self._alarms.clear()
         self._alarm_of.clear()
         self._due_ns = NEVER_NS
@@ -115,16 +123,43 @@ class TimedLoop(asyncio.BaseEventLoop):
             return
         # The common case, without ceremony: jump to the first alarm.
         alarms = self._alarms
+        if kernel.pace.can_wake_late and self.wakes_late(when_ns):
+            return
         handle = self._alarm_of.pop(_heappop(alarms))
         handle._scheduled = False
         self._ready.append(handle)
-        self._clock.ns = when_ns
+        clock = self._clock
+        clock.idle_ns += when_ns - clock.ns
+        clock.ns = when_ns
         kernel.trace.jump(when_ns)
         self._due_ns = due_ns = alarms[0] >> KEY_BITS if alarms else NEVER_NS
         if due_ns - when_ns < _CLOSE_NS:
             kernel.overlaps += 1
             if due_ns <= when_ns:
                 self._collect_due_timers()
+
+    def wakes_late(self, when_ns: int) -> bool:
+        """The loop sleeps, and something wakes it at `when_ns`. Whether it sleeps on for a while:
+        then its time is when it wakes, and what is due by then is still to be looked at."""
+        kernel = self.kernel
+        pace, crew = kernel.pace, kernel.crew
+        if not pace.can_wake_late or (crew is not None and crew.threaded):
+            return False
+        ns = pace.at_wake(kernel.current, functools.partial(self._soon_after, when_ns))
+        if ns:
+            kernel.jump_to(when_ns + ns)
+            kernel.note_late_wake(ns)
+            kernel.overlaps += 1
+        return ns > 0
+
+    def _soon_after(self, when_ns: int, within_ns: int) -> list[int]:
+        """How long after `when_ns` the next alarms are due, of those within so much time."""
+        alarms, end_ns = self._alarms, when_ns + within_ns
+        if len(alarms) > 1 and min(alarms[1:3]) >> KEY_BITS > end_ns:
+            return []  # in a heap the second smallest stands there
+        first = heapq.nsmallest(LOOKED_AT, alarms)
+        due = [key >> KEY_BITS for key in first if not self._alarm_of[key]._cancelled]
+        return [ns - when_ns for ns in due if when_ns < ns <= end_ns]
 
     def _wait_with_care(self) -> None:
         kernel = self.kernel
@@ -148,6 +183,8 @@ class TimedLoop(asyncio.BaseEventLoop):
                 return
             if len(self._alarms) > 1:
                 kernel.overlaps += 1
+            if self.wakes_late(when_ns):
+                return
             kernel.jump_to(when_ns)
             self._collect_due_timers()
         elif kernel.idlers:

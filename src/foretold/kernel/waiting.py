@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import sysconfig
+import threading
 import types
 from collections.abc import Iterable
 from typing import Any
 
 from foretold.arguments import printable
-from foretold.errors import Deadlock
-from foretold.trace import Place, encode
+from foretold.errors import Deadlock, Waiting
+from foretold.kernel import real
+from foretold.kernel.computer import running
+from foretold.kernel.libraries import anyio
+from foretold.trace import Place
 
 _STDLIB = sysconfig.get_paths()["stdlib"]
 _SITE = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FRAMES_MAX = 200
 _CALLERS_MAX = 8
+_FLOOR = "execute"
+"""The function of `world/run.py` in which a run begins: below it are those who asked for it."""
 
 
 def await_chain(coro: Any) -> list[Place]:
@@ -53,9 +59,31 @@ def is_library(file: str) -> bool:
     return file.startswith(("<", _OURS, _STDLIB, *_SITE))
 
 
+def is_installed(file: str) -> bool:
+    """True for files of installed packages."""
+    return file.startswith(_SITE)
+
+
 def is_ours(file: str) -> bool:
     """True for the files of foretold itself."""
     return file.startswith(_OURS)
+
+
+def is_floor(code: types.CodeType) -> bool:
+    """Whether a run begins here."""
+    return code.co_name == _FLOOR and is_ours(code.co_filename)
+
+
+def traceback_of(ident: int, *, without_ours: bool = False) -> types.TracebackType | None:
+    """A traceback that leads to where a thread stands, from the beginning of the run; or to where
+    it has called into code of ours."""
+    frame, found = real.current_frames().get(ident), None
+    while without_ours and frame is not None and is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    while frame is not None and not is_floor(frame.f_code):
+        found = types.TracebackType(found, frame, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
+    return found
 
 
 def users_place(places: list[Place]) -> Place | None:
@@ -137,6 +165,33 @@ def waits_in_package(places: list[Place]) -> bool:
     return False
 
 
+def innermost_of_package(places: list[Place]) -> Place | None:
+    """The line of a package in which the user's line waits: the bug may be the package's."""
+    inner = next((place for place in reversed(places) if not _is_stdlib(place.file)), None)
+    return inner if inner is not None and is_installed(inner.file) else None
+
+
+def whose_timeout(callback: Any, args: Any, loop: Any) -> str | None:
+    """If this callback of a timer says that a timeout has expired: the name of the task that set
+    it, or empty if that is not known. None for all other callbacks."""
+    owner = getattr(callback, "__self__", None)
+    name = getattr(callback, "__qualname__", "")
+    if name == "Timeout._on_timeout":  # asyncio.timeout
+        return _actor_of(getattr(owner, "_task", None))
+    if name == anyio.TIMEOUT:
+        return _actor_of(getattr(owner, "_host_task", None))
+    # Of asyncio.wait. In a partial it is no timeout; nor is it one if what was awaited is there.
+    if name == "_release_waiter" and args and not args[0].done():
+        waiting = (t for t in asyncio.all_tasks(loop) if getattr(t, "_fut_waiter", None) is args[0])
+        return _actor_of(next(waiting, None))
+    return None
+
+
+def _actor_of(task: Any) -> str:
+    actor = getattr(task, "actor", None)
+    return actor.name if actor is not None else ""
+
+
 def place_of_task(task: asyncio.Task[Any]) -> Place | None:
     """The user's line at which a task waits."""
     return users_place(await_chain(task.get_coro()))
@@ -157,43 +212,80 @@ def describe_wait(task: asyncio.Task[Any]) -> str:
     return "its first step" if inner is None else "its next step"
 
 
-def how_it_ended(task: Any) -> str:
-    """What became of a task that is done, in the words of the trace."""
-    if task.cancelled():
-        return "cancelled"
-    if task._exception is not None:
-        return f"raised {encode(task._exception)}"
-    return f"returned {encode(task._result)}"
-
-
 def wait_line(who: str, place: Place | None, what: str) -> str:
     """One line of a deadlock: who waits where for what."""
     where = str(place) if place else "an unknown line"
     return f"  {printable(who)} waits at {where} for {what}"
 
 
+def _order_of_creation(task: Any) -> tuple[str, int]:
+    """What the names of actors are given by; a set of tasks has another order."""
+    actor = getattr(task, "actor", None)
+    if actor is None:
+        return ("", hash(task))  # one that somebody made by hand
+    kernel = task.get_loop().kernel
+    return (kernel.host, [*kernel.register.by_name].index(actor.name))
+
+
+Blocked = tuple[Waiting, list[str]]
+"""A thread that waits, and the lines from which it came there."""
+
+
 def deadlock_of(
-    host: str, tasks: Iterable[asyncio.Task[Any]], threads: Iterable[str] = ()
+    host: str,
+    tasks: Iterable[asyncio.Task[Any]],
+    threads: Iterable[Blocked] = (),
+    services: Iterable[str] = (),
 ) -> Deadlock:
-    """The error for a host on which nothing can ever run again. `threads` are lines about them."""
+    """The error for a host on which nothing can ever run again. `services` are lines about who
+    waits in one."""
     why = f"nothing can run and nothing is scheduled, yet {host} is not done"
-    return deadlock_among(tasks, why, threads=threads)
+    return deadlock_among(tasks, why, threads=threads, services=services)
 
 
 def deadlock_among(
     tasks: Iterable[asyncio.Task[Any]],
     why: str,
     remedy: str | None = None,
-    threads: Iterable[str] = (),
+    threads: Iterable[Blocked] = (),
+    services: Iterable[str] = (),
 ) -> Deadlock:
     """The error for tasks of which none will go on: why, and where each of them waits."""
-    waiting = sorted(tasks, key=hash)
-    theirs = [task for task in waiting if not is_machinery(await_chain(task.get_coro()))]
-    lines = [
-        wait_line(task.get_name(), place_of_task(task), describe_wait(task))
-        for task in theirs or waiting
-    ]
-    lines += threads
+    tasks = sorted(tasks, key=_order_of_creation)
+    theirs = [task for task in tasks if not is_machinery(await_chain(task.get_coro()))]
+    waiting: list[Blocked] = [(_wait_of(task), []) for task in theirs or tasks]
+    waiting += threads
+    lines = [line for each, callers in waiting for line in (wait_text(each), *callers)]
+    lines += services
     listed = "\n".join(lines) or "  (no task is left; main waits for a future)"
     said = f"{why}. Waiting:\n{listed}"
-    return Deadlock(f"{said}\n{remedy}" if remedy else said)
+    error = Deadlock(f"{said}\n{remedy}" if remedy else said)
+    error.why, error.waiting = f"{why}.", tuple(each for each, _ in waiting)
+    others = _threads_from_before()
+    if others:  # a note: it differs between processes, and the message is part of the run
+        error.add_note(
+            f"Threads from before the run are not in it, and end no wait: {', '.join(others)}. If "
+            "the program waits for one of them, start it inside the run."
+        )
+    return error
+
+
+def _threads_from_before() -> list[str]:
+    active: dict[int, threading.Thread] = vars(threading)["_active"]
+    others = [thread for ident, thread in active.items() if ident not in running]
+    dummy = vars(threading)["_DummyThread"]  # one that Python has not started
+    main = threading.main_thread()
+    return [each.name for each in others if each is not main and type(each) is not dummy]
+
+
+def _wait_of(task: asyncio.Task[Any]) -> Waiting:
+    actor, name = getattr(task, "actor", None), task.get_name()
+    kernel = getattr(task.get_loop(), "kernel", None)
+    host = "" if kernel is None else kernel.host
+    called = name if actor is None else actor.name
+    return Waiting(name, (host, called), place_of_task(task), describe_wait(task))
+
+
+def wait_text(each: Waiting) -> str:
+    """One line of the list."""
+    return wait_line(each.name, None if each.place is None else Place(*each.place), each.what)

@@ -8,8 +8,11 @@ imports nothing of this until a simulated test is about to run.
     machines.py    machines as tests: `Shop.TestCase`
     trial.py       one test: yesterday's failures first, then the search
     item.py        the trial of a pytest item: seed, options, output
-    fixtures.py    what fixtures hand over, and why that is worth a warning
+    fresh.py       function-scoped fixtures, made anew for every run
+    stage.py       where fixtures and test of one run are played, in one task
+    fixtures.py    what all runs share, and why that is worth a word
     replayer.py    a tape replayed by a fresh pytest process
+    raising.py     what `Outcome.raise_failure` raises in a plain test
     seeds.py       where seeds come from
     tidy.py        the traceback as the user should see it
     summary.py     what stands at the end of a pytest run
@@ -18,7 +21,7 @@ imports nothing of this until a simulated test is about to run.
 Nothing here imports pytest when it is imported itself: `foretold.simulate` works without it.
 """
 
-from foretold.pytest_support.fixtures import ForetoldWarning
+from foretold.pytest_support.fresh import shared
 from foretold.pytest_support.simulate import simulate
 
-__all__ = ["ForetoldWarning", "simulate"]
+__all__ = ["shared", "simulate"]

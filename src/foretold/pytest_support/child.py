@@ -7,7 +7,6 @@ fixtures are. What came of them it learns from the plugin, in the file named by 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from foretold.errors import UsageError
+from foretold.platforms import environment_with
 from foretold.pytest_support.summary import never_reached
 from foretold.pytest_support.trial import EXPLAIN_VARIABLE
 from foretold.report.exports import error_line, warning_line
-from foretold.search.store import FOLDER
+from foretold.report.terminal import COMMANDS_VARIABLE, put, put_command
+from foretold.search.failures.store import FOLDER
 
 HELD, VIOLATED, USAGE, VACUOUS, INTERRUPTED = 0, 1, 2, 4, 130
 _PLUGIN = "_foretold_pytest"
@@ -41,15 +42,16 @@ def explore(
     options += [] if seed is None else [f"--foretold-seed={seed}"]
     options += [] if vacuity == "fail" else [f"--foretold-vacuity={vacuity}"]
     options += [] if junit is None else [f"--junit-xml={junit}"]
-    code, record = _pytest(target, options, to_stderr=as_json)
+    read_by_github = {COMMANDS_VARIABLE: "1"} if github else {}
+    code, record = _pytest(target, options, to_stderr=as_json, environment=read_by_github)
     if as_json:
         words = {HELD: "held", VIOLATED: "violated", VACUOUS: "vacuous"}
         verdict = words.get(code, "error")
         data = {"target": target, "verdict": verdict, "exit_code": code, **record}
-        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+        put(json.dumps(data, indent=2))
     if github:
         for line in _annotations(record["tests"]):
-            print(line, file=sys.stderr if as_json else sys.stdout)
+            put_command(line, err=as_json)
     return code
 
 
@@ -96,7 +98,11 @@ def _pytest(
         command = [sys.executable, "-m", "pytest", *plugin_arguments(), target, *options]
         process = subprocess.Popen(
             command,
-            env={**os.environ, **(environment or {}), "FORETOLD_RECORD": str(record)},
+            env={
+                **environment_with("0"),  # or pytest would begin twice
+                **(environment or {}),
+                "FORETOLD_RECORD": str(record),
+            },
             stdout=sys.stderr if to_stderr else None,
         )
         code = _wait(process)
@@ -125,6 +131,6 @@ def _code_of(code: int, record: dict[str, Any], target: str) -> int:
     if code == HELD:
         return VACUOUS if all(test["vacuous"] for test in tests) else HELD
     if code == VIOLATED and not any(test["failed"] for test in tests):
-        hollow = record.get("failed_for") or any(test["hollow"] for test in tests)
+        hollow = record.get("failed_for") or any(test["hollow"] or test["empty"] for test in tests)
         return VACUOUS if hollow else VIOLATED
     return code if code in (VIOLATED, INTERRUPTED) else USAGE

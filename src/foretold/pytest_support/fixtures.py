@@ -1,8 +1,8 @@
-"""What fixtures hand over to a simulated test, and why some of it is worth a warning.
+"""What all runs of a simulated test share, and why that is worth a word.
 
-A fixture is set up once per test, as always in pytest, and a simulated test is run many times. What
-the first run leaves in a list is still there in the second: a run is then no longer a function of
-its tape, and a failure may come from the number of runs instead of the code.
+Function-scoped fixtures are made anew for every run (`fresh.py`); what a wider fixture has made is
+not. What the first run leaves in a list is then still there in the second: a run is no
+longer a function of its tape, and a failure may come from the number of runs instead of the code.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ import logging
 import pathlib
 import re
 import types
+import unittest
 import uuid
 from collections import deque
-from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet
+from collections.abc import MutableMapping, MutableSequence, MutableSet
 from dataclasses import fields
 from typing import Any
 
-from foretold.errors import UsageError
+from foretold.errors import ForetoldWarning, UsageError
 from foretold.kernel.waiting import is_library
+from foretold.pytest_support.cases import constructed, has_constructor
 
 _DEPTH_MAX = 3
+_NO_DEFINITION: Any = (types.SimpleNamespace(func=len, scope="function"),)
 _HARMLESS = (
     type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType,
     functools.partial, pathlib.PurePath, enum.Enum, re.Pattern, logging.Logger, BaseException,
@@ -36,39 +39,53 @@ _HARMLESS = (
 _MUTABLE = (MutableMapping, MutableSequence, MutableSet, deque)
 
 
-class ForetoldWarning(UserWarning):
-    """Something that makes a simulation less than it could be."""
-
-
 def check_fixtures(item: Any, names: list[str]) -> None:
-    """Refuse what cannot work, warn about what all runs share. `names`: the test's parameters."""
-    handed_over = list(_of_users_fixtures(item, names))
-    for name, value in handed_over:
-        _refuse_async(name, value)
-    shared = [(f"fixture {name!r}", value) for name, value in handed_over]
-    state = getattr(getattr(item, "instance", None), "__dict__", {})
+    """Refuse what cannot work, warn about what lies on self. `names`: the test's parameters."""
+    values = getattr(item, "funcargs", {})
+    for name in names:
+        _refuse_async(name, values.get(name))
+    _refuse_other_backends(values.get("anyio_backend"))
+    instance = getattr(item, "instance", None)
+    state = getattr(instance, "__dict__", {})
+    if isinstance(instance, unittest.TestCase) and has_constructor(instance):
+        anew = constructed(instance)
+        state = {name: value for name, value in state.items() if name not in anew}
     # Names with an underscore are those of unittest's own machinery.
-    shared += [(f"self.{name}", each) for name, each in state.items() if name[0] != "_"]
-    told = [f"{name} ({type(value).__name__})" for name, value in shared if is_mutable(value)]
+    told = [
+        f"self.{name} ({type(value).__name__})"
+        for name, value in state.items()
+        if name[0] != "_" and is_mutable(value)
+    ]
     if told:
         item.warn(ForetoldWarning(
-            f"{item.name}: all runs share {', '.join(told)}. A fixture is set up once per test, "
-            "not once per run, so a run may depend on those before it. Build it inside of the "
-            "test, or let the fixture return a function that builds it."
+            f"{item.name}: all runs share {', '.join(told)}. It was made once, outside of the runs "
+            "(by a shared fixture), so a run may depend on those before it. Build it "
+            "in setUp, setup_method or the test."
         ))  # fmt: skip
 
 
-def _of_users_fixtures(item: Any, names: list[str]) -> Iterator[tuple[str, Any]]:
-    """Values from function-scoped fixtures that the user wrote; plugins know what they do."""
+def shared_by_runs(item: Any) -> list[str]:
+    """What fixtures of wider scopes gave, if a run could change it. Plugins know what they do."""
     values = getattr(item, "funcargs", {})
-    info = getattr(item, "_fixtureinfo", None)
-    definitions = getattr(info, "name2fixturedefs", {})
-    for name in names:
-        if name in values and definitions.get(name):
-            definition = definitions[name][-1]
-            code = getattr(inspect.unwrap(definition.func), "__code__", None)
-            if definition.scope == "function" and code and not is_library(code.co_filename):
-                yield name, values[name]
+    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    found = []
+    for name, value in values.items():
+        definition = (definitions.get(name) or _NO_DEFINITION)[-1]
+        code = getattr(inspect.unwrap(definition.func), "__code__", None)
+        users = code is not None and not is_library(code.co_filename)
+        if users and definition.scope != "function" and is_mutable(value):
+            found.append(f"{name} ({type(value).__name__}, {definition.scope})")
+    return found
+
+
+def _refuse_other_backends(backend: Any) -> None:
+    name = backend[0] if isinstance(backend, tuple) else backend
+    if name not in (None, "asyncio"):
+        raise UsageError(
+            f"anyio_backend is {name!r}: foretold simulates asyncio. Say so in the test file:\n"
+            '    @pytest.fixture(scope="module")\n'
+            '    def anyio_backend(): return "asyncio"'
+        )
 
 
 def _refuse_async(name: str, value: Any) -> None:
@@ -77,9 +94,8 @@ def _refuse_async(name: str, value: Any) -> None:
     if inspect.iscoroutine(value):
         value.close()
     raise UsageError(
-        f"fixture {name!r} is async. It would run on another loop, in real time, outside of the "
-        "world. Await it inside of the test instead:\n"
-        f"    {name} = await make_{name}()"
+        f"fixture {name!r} gives an awaitable, and all runs share it, but it can be awaited only "
+        "once. Make it a function-scoped fixture that is not shared."
     )
 
 

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from foretold.errors import UsageError, Vacuous
-from foretold.pytest_support.fixtures import check_fixtures
+from foretold.pytest_support.fixtures import check_fixtures, shared_by_runs
+from foretold.pytest_support.fresh import Call, fixtures_of
 from foretold.pytest_support.replayer import asked_to_observe, observe_for_parent, replayer_of
 from foretold.pytest_support.seeds import seed_for
 from foretold.pytest_support.simulation import RUNS_DEFAULT, Simulation
-from foretold.pytest_support.trial import Errand, Main, Trial
+from foretold.pytest_support.trial import Trial, TrialSetup
 from foretold.report.text import seed_arguments
-from foretold.search.failure import Failure
-from foretold.search.learning import learned_before
-from foretold.search.store import Store
+from foretold.search.failures.failure import Failure
+from foretold.search.failures.store import Store
+from foretold.search.planning.learning import learned_before
 from foretold.tape.file import load
 
 
-class Options(Protocol):
+class ShellOptions(Protocol):
     """What the plugin's shell found on the command line, in the environment and in the ini-file."""
 
     pinned_seed: int | None
@@ -39,16 +40,18 @@ class Options(Protocol):
 class ItemTrial:
     """What is needed to try the item that pytest is running."""
 
-    def __init__(self, item: Any, options: Options, record: dict[str, Any]) -> None:
+    def __init__(self, item: Any, options: ShellOptions, record: dict[str, Any]) -> None:
         self.item = item
         self.options = options
         self.record = record
         """Filled in for the shell to pass on, through other processes if need be."""
 
-    def run(self, simulation: Simulation, call: Main) -> Failure | None:
+    def run(self, simulation: Simulation, call: Call, names: Mapping[str, Any]) -> Failure | None:
         """Try the item's function. What failed is returned, with its note in place."""
         check_fixtures(self.item, list(simulation.signature.parameters))
-        trial, tape = Trial(simulation, call, self._errand(simulation)), self.options.replay
+        whole = fixtures_of(self.item).staged(call, names, simulation.function.__name__)
+        trial, tape = Trial(simulation, whole, self._errand(simulation)), self.options.replay
+        trial.record.shared = shared_by_runs(self.item)
         if tape is None:
             try:
                 found = trial.run()
@@ -63,10 +66,10 @@ class ItemTrial:
         self.record.update(asdict(trial.record))
         return found
 
-    def _errand(self, simulation: Simulation) -> Errand:
+    def _errand(self, simulation: Simulation) -> TrialSetup:
         options, item = self.options, self.item
         alone = options.run_seed is not None
-        return Errand(
+        return TrialSetup(
             item.nodeid,
             self._seed(simulation),
             1 if alone else options.runs or simulation.runs or RUNS_DEFAULT,
@@ -74,7 +77,7 @@ class ItemTrial:
             replayer_of(item, options.declared_early),
             _replay_command(item.nodeid),
             tries_saved=not alone,
-            before_run=_output_dropper(item.config),
+            before_run=_before_run(item),
             vacuity=options.vacuity,
             settings={"profile": self._known()} if alone else {},
         )
@@ -100,10 +103,11 @@ _current: ItemTrial | None = None
 
 
 @contextmanager
-def running(item: Any, options: Options, record: dict[str, Any]) -> Iterator[None]:
+def running(item: Any, options: ShellOptions, record: dict[str, Any]) -> Iterator[None]:
     """While pytest calls the item's function."""
     global _current
     former, _current = _current, ItemTrial(item, options, record)
+    fixtures_of(item).take_set_up_from_unittest()
     try:
         yield
     finally:
@@ -130,6 +134,16 @@ def _replay_command(test: str) -> Callable[[Failure], str]:
         return f"foretold replay {shown_path(found.saved_as)}"
 
     return command
+
+
+def _before_run(item: Any) -> Callable[[], None]:
+    drop, fixtures = _output_dropper(item.config), fixtures_of(item)
+
+    def before() -> None:
+        drop()
+        fixtures.before_run()
+
+    return before
 
 
 def _output_dropper(config: Any) -> Callable[[], None]:

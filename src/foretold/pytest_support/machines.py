@@ -52,9 +52,10 @@ class MachineTestCase(unittest.TestCase, metaclass=MachineTests):
 
     foretold_machine: type[Machine] | None = None
     settings: ClassVar[Any] = {}
+    """Those of `foretold.simulate`, or an object that has them as attributes."""
 
 
-def test_case_of(machine: type[Machine], settings: Mapping[str, Any]) -> type[unittest.TestCase]:
+def test_case_of(machine: type[Machine], settings: Mapping[str, Any]) -> type[MachineTestCase]:
     """A test case for a machine; `settings` are those of `foretold.simulate`."""
     bind_main(machine)  # mistakes are found where they were written
     made = MachineTests(

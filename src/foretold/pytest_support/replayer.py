@@ -8,6 +8,7 @@ What the child saw comes back as a file, named in its environment:
 
     FORETOLD_OBSERVE   where it writes the observation (JSON)
     FORETOLD_ENTRIES   where it writes every entry of the trace, if this is set
+    FORETOLD_LITTER    if this is set, objects lie elsewhere in memory than they would
     FORETOLD_OPTIONS   values for options that a conftest.py declares (JSON)
 """
 
@@ -23,14 +24,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from foretold.errors import ForetoldError
-from foretold.search.observe import Observation, observe
+from foretold.errors import ForetoldError, TimeUp
+from foretold.kernel.watchdog import watchdog
+from foretold.platforms import environment_with
+from foretold.search.checking.observe import Observation, observed_by_child
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, save
 from foretold.world.world import World
 
 CHILD_S_MAX = 120.0
 _OBSERVE, _ENTRIES, _OPTIONS = "FORETOLD_OBSERVE", "FORETOLD_ENTRIES", "FORETOLD_OPTIONS"
+_LITTER = "FORETOLD_LITTER"
 # `python -m pytest` would put the current folder on the path, which `pytest` does not.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
@@ -50,6 +54,8 @@ class PytestReplayer:
     folder: Path | None = None
     """Where pytest was started; here, if None."""
     hash_seed: str = "0"
+    littered: bool = False
+    """Whether objects are to lie elsewhere in memory there."""
     options: dict[str, Any] = field(default_factory=dict)
     """Values of options that a conftest.py declares."""
 
@@ -57,9 +63,11 @@ class PytestReplayer:
         with tempfile.TemporaryDirectory(prefix="foretold-") as name:
             tape_path, result = Path(name, "run.tape"), Path(name, "seen.json")
             save(tape_path, TapeFile(tape, target=self.target))
-            variables = {_OBSERVE: str(result), "PYTHONHASHSEED": self.hash_seed}
+            variables = {_OBSERVE: str(result)}
             if entries is not None:
                 variables[_ENTRIES] = str(entries)
+            if self.littered:
+                variables[_LITTER] = "1"
             if self.options:
                 variables[_OPTIONS] = json.dumps(self.options)
             reason = self._run_child(tape_path, variables)
@@ -74,7 +82,8 @@ class PytestReplayer:
         arguments = [self.target, *self.arguments, *options]
         # Arguments are those of a running pytest, which has heeded this variable already.
         left_out = (*_NOT_INHERITED, *(["PYTEST_ADDOPTS"] if self.arguments else []))
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
+        around = environment_with(self.hash_seed)
+        inherited = {k: v for k, v in around.items() if not k.startswith(left_out)}
         try:
             done = subprocess.run(
                 [sys.executable, "-c", _PROGRAM, path, *arguments],
@@ -85,10 +94,12 @@ class PytestReplayer:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                timeout=CHILD_S_MAX,
+                timeout=min(CHILD_S_MAX, watchdog.left_s or CHILD_S_MAX),
                 check=False,
             )
         except subprocess.TimeoutExpired:
+            if watchdog.left_s is not None:
+                raise TimeUp("the time of the search was up before pytest had replayed") from None
             return f"it had not ended after {CHILD_S_MAX:.0f} s"
         return _reason(done.stdout, done.returncode)
 
@@ -160,12 +171,5 @@ def asked_to_observe() -> bool:
 
 def observe_for_parent(main: Callable[[World], Any], tape: Tape) -> None:
     """In the child: run the tape and write what was seen where the parent looks for it."""
-    entries = os.environ.get(_ENTRIES)
-    if entries is None:
-        seen = observe(main, tape)
-    else:
-        with open(entries, "w", encoding="utf-8", errors="surrogatepass") as file:
-            seen = observe(
-                main, tape, sink=lambda entry: file.write(entry.replace("\n", "\\n") + "\n")
-            )
+    seen = observed_by_child(main, tape, os.environ.get(_ENTRIES), littered=_LITTER in os.environ)
     Path(os.environ[_OBSERVE]).write_text(seen.to_json(), "utf-8")

@@ -7,41 +7,67 @@ import inspect
 import os
 import sys
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from foretold.errors import UsageError, Vacuous
-from foretold.pytest_support.fixtures import ForetoldWarning
+from foretold.errors import ForetoldWarning, UsageError, Vacuous
+from foretold.pytest_support.cases import Case
+from foretold.pytest_support.fresh import Call, staged_alone
 from foretold.pytest_support.item import shown_path, trial_of
-from foretold.pytest_support.machines import test_case_of
+from foretold.pytest_support.machines import MachineTestCase, test_case_of
 from foretold.pytest_support.seeds import fresh_seed, seed_of_environment
 from foretold.pytest_support.simulation import RUNS_DEFAULT, Function, Simulation, simulation_of
 from foretold.pytest_support.tidy import tidy
-from foretold.pytest_support.trial import Errand, Main, Trial
-from foretold.search.failure import Failure
-from foretold.search.replayers import FreshReplayer
-from foretold.search.store import Store
-from foretold.search.targets import importable_name
+from foretold.pytest_support.trial import Trial, TrialSetup
+from foretold.search.checking.replayers import FreshReplayer
+from foretold.search.failures.failure import Failure
+from foretold.search.failures.store import Store
+from foretold.search.workers.targets import importable_name
 from foretold.spec.machine.machine import Machine
-from foretold.world.world import World, world_or_none
+from foretold.world.current import world_or_none
+from foretold.world.world import World
 
+if TYPE_CHECKING:
+    from typing import Unpack
 
-@overload
-def simulate(function: type[Machine], /, **settings: Any) -> type[unittest.TestCase]: ...
+    from hypothesis.stateful import RuleBasedStateMachine
+
+    from foretold.keywords import FunctionSearch, MachineSearch, SearchSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @overload
 def simulate(
-    function: Function,
+    function: type[Machine], /, **settings: Unpack[MachineSearch]
+) -> type[MachineTestCase]: ...
+
+
+@overload
+def simulate(
+    function: type[RuleBasedStateMachine],
     /,
     *,
     runs: int | None = None,
     seed: int | None = None,
     order: str | None = None,
     strategy: str = "portfolio",
-    **settings: Any,
-) -> Function: ...
+    **settings: Unpack[FunctionSearch],
+) -> Callable[[], None]: ...
+
+
+@overload
+def simulate(
+    function: F,
+    /,
+    *,
+    runs: int | None = None,
+    seed: int | None = None,
+    order: str | None = None,
+    strategy: str = "portfolio",
+    **settings: Unpack[FunctionSearch],
+) -> F: ...
 
 
 @overload
@@ -51,8 +77,8 @@ def simulate(
     seed: int | None = None,
     order: str | None = None,
     strategy: str = "portfolio",
-    **settings: Any,
-) -> Callable[[Function], Function]: ...
+    **settings: Unpack[SearchSettings],
+) -> Callable[[F], F]: ...
 
 
 def simulate(
@@ -63,7 +89,7 @@ def simulate(
     seed: int | None = None,
     order: str | None = None,
     strategy: str = "portfolio",
-    **settings: Any,
+    **settings: Unpack[SearchSettings],
 ) -> Any:
     """Decorate a test: it is run many times, each time in a world of its own, until a run fails.
 
@@ -81,8 +107,8 @@ def simulate(
     A run that fails raises the test's own exception, with a note that tells the story and ends with
     the command that replays it. Its tape is kept in `.foretold/` and tried first the next time.
 
-    **Fixtures are set up once per test, not once per run.** What a fixture hands over is shared by
-    all runs: let it be immutable, or build it inside of the test. Mutable state is warned about.
+    **Function-scoped fixtures are made anew for every run**, inside of its world, async ones among
+    them. Wider scopes are shared by all runs, and so is what is marked `@foretold.shared`.
 
     On a `foretold.Machine`, or called with one, it gives a test case for pytest or unittest:
     `TestShop = foretold.simulate(Shop, runs=500)`. Its `steps`, `actors`, `weights` are settings.
@@ -93,13 +119,13 @@ def simulate(
     Called directly, outside of pytest, the function is tried in the same way. Inside a run it is
     simply called, in the world of that run; so `foretold.replay(test_x, "some.tape")` works.
     """
-    settings = {"order": order, "strategy": strategy, **settings}
+    chosen: dict[str, Any] = {"order": order, "strategy": strategy, **settings}
 
     def decorate(function: Any) -> Any:
         if isinstance(function, type) and issubclass(function, Machine):
-            given = {"runs": runs, "seed": seed, **settings}
+            given = {"runs": runs, "seed": seed, **chosen}
             return test_case_of(function, {k: v for k, v in given.items() if v is not None})
-        return _simulated(simulation_of(function, runs, seed, settings))
+        return _simulated(simulation_of(function, runs, seed, chosen))
 
     return decorate if function is None else decorate(function)
 
@@ -112,10 +138,12 @@ def _simulated(simulation: Simulation) -> Function:
         if world is not None:
             return simulation.call(world, args, names)
 
-        def call(world: World) -> Any:
+        def call(world: World, names: Mapping[str, Any]) -> Any:
             return simulation.call(world, args, names)
 
-        error = _error_of(simulation, call, test if not args and not names else None)
+        by_name = test if not args and not names else None
+        case = args[0] if args and isinstance(args[0], unittest.TestCase) else None
+        error = _error_of(simulation, call, names, by_name, case)
         if error is not None:
             raise error
         return None
@@ -125,14 +153,22 @@ def _simulated(simulation: Simulation) -> Function:
     return test
 
 
-def _error_of(simulation: Simulation, call: Main, by_name: Function | None) -> BaseException | None:
-    """What the test has to raise, as the user should see it."""
+def _error_of(
+    simulation: Simulation,
+    call: Call,
+    names: Mapping[str, Any],
+    by_name: Function | None,
+    case: unittest.TestCase | None,
+) -> BaseException | None:
+    """What the test has to raise, as the user should see it. `names`: the arguments given; `case`:
+    whose method it is, if unittest calls it."""
     item = trial_of(simulation)
     try:
         if item is not None:
-            found = item.run(simulation, call)
+            found = item.run(simulation, call, names)
         else:
-            found = Trial(simulation, call, _direct_errand(simulation, by_name)).run()
+            errand = _direct_errand(simulation, by_name)
+            found = _tried_directly(simulation, call, names, errand, case)
     except (
         UsageError,
         ForetoldWarning,
@@ -143,7 +179,22 @@ def _error_of(simulation: Simulation, call: Main, by_name: Function | None) -> B
     return None if found is None else tidy(found.exception, simulation.function)
 
 
-def _direct_errand(simulation: Simulation, by_name: Function | None) -> Errand:
+def _tried_directly(
+    simulation: Simulation,
+    call: Call,
+    names: Mapping[str, Any],
+    errand: TrialSetup,
+    case: unittest.TestCase | None,
+) -> Failure | None:
+    if case is None:
+        return Trial(simulation, lambda world: call(world, names), errand).run()
+    anew = Case(case)
+    whole = staged_alone(anew, call, names, simulation.function.__name__)
+    with anew.already_set_up():
+        return Trial(simulation, whole, errand).run()
+
+
+def _direct_errand(simulation: Simulation, by_name: Function | None) -> TrialSetup:
     """`by_name`: the decorated function, if it needs no arguments and could be called elsewhere."""
     seed = seed_of_environment()
     if seed is None:
@@ -157,7 +208,7 @@ def _direct_errand(simulation: Simulation, by_name: Function | None) -> Errand:
             return f"foretold.replay(lambda: {simulation.function.__name__}(…){where})  # in Python"
         return f"foretold replay {shown_path(found.saved_as)}"
 
-    return Errand(
+    return TrialSetup(
         target,
         seed,
         simulation.runs or RUNS_DEFAULT,

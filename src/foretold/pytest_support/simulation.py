@@ -7,11 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from foretold.arguments import check_number, check_seed, check_whole, check_word, nearest
+from foretold.arguments import (
+    check_number,
+    check_seed,
+    check_whole,
+    check_word,
+    nearest,
+    signature_of,
+)
 from foretold.errors import UsageError
 from foretold.search.explore import explore
-from foretold.search.feedback import check_feedback
-from foretold.search.portfolio import plans_for
+from foretold.search.planning.feedback import check_feedback
+from foretold.search.planning.portfolio import plans_for
 from foretold.world.faults import faults_text
 from foretold.world.programs import program_of
 from foretold.world.settings import Settings
@@ -72,7 +79,7 @@ def simulation_of(
         check_word("vacuity", vacuity, VACUITY)
     check_settings(runs, seed, settings)
     runs = getattr(function, "foretold_runs", None) if runs is None else runs
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     shown = [p for name, p in signature.parameters.items() if name != WORLD]
     return Simulation(
         function,
@@ -104,7 +111,9 @@ def _check_function(function: object) -> None:
             "@foretold.simulate(runs=500)"
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise UsageError(f"{name} yields: a test is a function or an async function that returns")
+        raise UsageError(
+            f"{name} contains a `yield`: a test is a plain or async function, which returns"
+        )
     if getattr(function, "is_hypothesis_test", False):
         raise UsageError(
             f"@given on {name}: draw inside of the test instead, so that the value is on the tape "

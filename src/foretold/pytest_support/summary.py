@@ -9,7 +9,7 @@ from typing import Any
 
 from foretold.arguments import printable
 from foretold.pytest_support.item import shown_path
-from foretold.search.words import count
+from foretold.story.words import count
 
 Records = list[dict[str, Any]]
 
@@ -23,6 +23,10 @@ def summary_lines(records: Records, seed: int, verbosity: int) -> Iterator[tuple
             yield f"  {record['test']}: {_of_one(record)}", False
     for record in records:
         yield from _about(record)
+    shared = dict.fromkeys(each for record in records for each in record["shared"])
+    if shared and verbosity >= 0:
+        named = ", ".join(map(printable, shared))
+        yield f"foretold: all runs share {named}; a run may depend on those before it", False
     for point, test in never_reached(records).items():
         yield f"foretold: never true in any run: {printable(point)} ({test})", True
 
@@ -47,13 +51,14 @@ def _of_one(record: dict[str, Any]) -> str:
         parts[1] = f"replayed {_short(record['replayed'])}"
     if record["search_s"] > 0:
         parts.append(f"{record['runs'] / record['search_s']:,.0f} runs/s")
-    return ", ".join([*parts, "failed" if record["failed"] else "held"])
+    word = "failed" if record["failed"] else "nothing explored" if record["empty"] else "held"
+    return ", ".join([*parts, word])
 
 
 def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     test = record["test"]
-    if record["vacuous"]:
-        yield f"foretold: nothing to explore: {test} makes no choice, so one run says all", False
+    if record["vacuous"] and not record["empty"]:  # else the test has failed, and says why
+        yield f"foretold: nothing to explore in {test}: {record['nothing']}", False
     if record["replayed"] and not record["failed"]:
         yield f"foretold: {test} holds on {_short(record['replayed'])}", False
     if record.get("expected"):
@@ -67,6 +72,9 @@ def _about(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         yield f"foretold: {test} holds on a saved failure now; moved to {_short(path)}", False
     for each in record["hollow"]:
         yield f"foretold: {test}: {each['sort']} {each['name']} {each['what']}", True
+    for each in record["hints"]:
+        few = "few runs, hence no verdict"
+        yield f"foretold: {test}: {each['sort']} {each['name']} {each['what']} ({few})", True
     for note in record["notes"]:
         yield f"foretold: {test}: {note}", False
     for reason in record["unreadable"]:

@@ -1,7 +1,7 @@
 """One test on trial: what failed before is tried first, then new runs are searched.
 
 Used alike for a pytest item and for a decorated function that is called directly; what differs
-between the two (name, seed, place to keep tapes, command to replay) comes in an `Errand`.
+between the two (name, seed, place to keep tapes, command to replay) comes in a `TrialSetup`.
 """
 
 from __future__ import annotations
@@ -15,33 +15,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from foretold.errors import TapeError, Vacuous
+from foretold.errors import ForetoldError, TapeError, Vacuous
 from foretold.kernel import real
 from foretold.pytest_support.simulation import Simulation
-from foretold.report.explained import explanation_text
+from foretold.report.explained import ONE_COLD_RUN, explanation_text
 from foretold.report.exports import Annotation, annotation_of
-from foretold.report.text import failure_note
+from foretold.report.text import failure_note, notes_on
 from foretold.report.vacuity import hollow_lines, tally_lines
-from foretold.search.explain import explain
+from foretold.search.checking.replayers import Replayer
 from foretold.search.explore import Progress, explore, resume
-from foretold.search.failure import Failure, Outcome
-from foretold.search.replayers import Replayer
-from foretold.search.retry import failure_of, recorded_elsewhere
-from foretold.search.store import Store
+from foretold.search.failures.explain import explain
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.search.failures.retry import failure_elsewhere, failure_of, recorded_elsewhere
+from foretold.search.failures.store import Store
+from foretold.search.workers.warming import run_warm
 from foretold.tape.file import TapeFile, load
 from foretold.trace import Place
-from foretold.world.run import Run, execute
+from foretold.world.run import Run
 from foretold.world.settings import Settings
 from foretold.world.world import World
 
 Main = Callable[[World], Any]
+
+_HOLDS_BY_CHANCE = (
+    "it holds here on {}, a saved failure, but not in a process with PYTHONHASHSEED=0, or that "
+    "could not be found out; the failure is kept"
+)
+
+_EMPTY_REMEDY = (
+    ". Give the search more time, look at why a run takes so long, or draw from strategies that "
+    "have values"
+)
 
 EXPLAIN_VARIABLE = "FORETOLD_EXPLAIN"
 """Set by `foretold explain`: so many continuations from each point of the run that is replayed."""
 
 
 @dataclass(frozen=True)
-class Errand:
+class TrialSetup:
     """Who is on trial, and by which means."""
 
     target: str
@@ -70,6 +81,10 @@ class Record:
     search_s: float = 0.0
     failed: bool = False
     vacuous: bool = False
+    nothing: str = ""
+    """Why nothing was explored, if it is vacuous."""
+    empty: bool = False
+    """No run counts: that fails the test."""
     replayed: str = ""
     """The file that was replayed on demand."""
     saved_as: str = ""
@@ -82,14 +97,18 @@ class Record:
     missed: list[str] = field(default_factory=list)
     hollow: list[dict[str, str]] = field(default_factory=list)
     """What never came to pass, though the search was long enough; points are in `missed`."""
+    hints: list[dict[str, str]] = field(default_factory=list)
+    """The same of a search that was too short for a verdict."""
     notes: list[str] = field(default_factory=list)
     """What is no failure and deserves a look all the same."""
+    shared: list[str] = field(default_factory=list)
+    """What all runs get from fixtures of wider scopes, as far as a run could change it."""
 
 
 class Trial:
     """A simulation with its arguments, tried under an errand."""
 
-    def __init__(self, simulation: Simulation, call: Main, errand: Errand) -> None:
+    def __init__(self, simulation: Simulation, call: Main, errand: TrialSetup) -> None:
         self.simulation = simulation
         self.errand = errand
         self.record = Record(errand.target, errand.seed)
@@ -118,9 +137,13 @@ class Trial:
         found = failure_of(done, file, path)
         asked = os.environ.get(EXPLAIN_VARIABLE, "")
         if found is not None and asked.isdecimal():
-            explained = explain(self.main, file.tape, continuations=max(1, int(asked)))
-            found.story += f"\n\n{explanation_text(explained)}"
+            cold = bool(file.tape.settings.get("cold"))
+            more = ONE_COLD_RUN if cold else self._explained(file, int(asked))
+            found.story = found.story.with_text(f"{found.story}\n\n{more}")
         return self._noted(found)
+
+    def _explained(self, file: TapeFile, continuations: int) -> str:
+        return explanation_text(explain(self.main, file.tape, continuations=max(1, continuations)))
 
     def main(self, world: World) -> Any:
         """The test as a function of the world alone."""
@@ -145,19 +168,49 @@ class Trial:
         for path in self.errand.store.saved(self.errand.target):
             try:
                 file = load(path)
-                found = self._again(file, path)
+                found = self._again(file, path) or self._again_cold(file, path)
             except TapeError as error:
                 self.record.unreadable.append(str(error))
                 continue
             if found is not None:
                 return found
-            if not recorded_elsewhere(file):
+            if recorded_elsewhere(file):
+                continue
+            if self._fails_with_fixed_hashes(file):
+                self.record.notes.append(_HOLDS_BY_CHANCE.format(path.name))
+            else:
                 self.record.fixed.append(str(self.errand.store.set_aside(path)))
         return None
 
+    def _again_cold(self, file: TapeFile, path: Path) -> Failure | None:
+        """A tape of the first run of a process holds in this one. That says nothing, because other
+        tests have run here: a fresh process is asked."""
+        if not file.tape.settings.get("cold") or self.errand.replayer is None:
+            return None
+        try:
+            seen = self.errand.replayer(file.tape)
+        except ForetoldError as error:
+            raise TapeError(
+                f"{file.target}: it could not be replayed in a fresh process: {error}"
+            ) from None
+        return failure_elsewhere(seen, file, path) if seen.failed else None
+
+    def _fails_with_fixed_hashes(self, file: TapeFile) -> bool:
+        """Where the hashes of strings are drawn by chance, that a tape holds does not say that the
+        failure is gone: a process with hash seed 0 is asked. What it cannot say counts as yes."""
+        if not sys.flags.hash_randomization or self.errand.replayer is None:
+            return False
+        try:
+            return self.errand.replayer(file.tape).failed
+        except ForetoldError:
+            return True
+
     def _again(self, file: TapeFile, path: Path) -> Failure | None:
         tape = file.tape
-        if tape.origin == "seeded":  # saved, and then killed before it was shrunk: do that now
+        is_cold = bool(tape.settings.get("cold")) and not self.simulation.settings.get("isolation")
+        if (
+            tape.origin == "seeded" and not is_cold
+        ):  # saved, and then killed before it was shrunk: do that now
             settings = dict(self.simulation.settings, **tape.settings)
             return self._search(1, tape.seed, settings).failure
         if file.unfinished:
@@ -181,7 +234,7 @@ class Trial:
     def _execute(self, file: TapeFile) -> Run:
         settings = Settings.from_tape(file.tape.settings)
         settings = settings.with_changes(wall_s_max=self.simulation.settings.get("wall_s_max"))
-        done = execute(self.main, file.tape, settings, detail=True)
+        done = run_warm(self.main, file.tape, settings, detail=True)
         self.record.runs += 1
         self._raise_verdict()
         return done
@@ -227,18 +280,23 @@ class Trial:
 
     def _note_outcome(self, outcome: Outcome) -> None:
         self.record.vacuous = outcome.vacuous
+        self.record.nothing = outcome.why_vacuous if outcome.vacuous else ""
+        self.record.empty = outcome.is_empty
         self.record.reached = list(outcome.reached)
-        self.record.notes = list(outcome.notes)
+        self.record.notes += notes_on(outcome)
         if outcome.failure is None:  # a search that was cut short says nothing about what it missed
             self.record.missed = list(outcome.missed)
 
     def _judge(self, outcome: Outcome) -> None:
         """A search that tests nothing. `sometimes` points are judged by all tests together."""
+        if outcome.is_empty:
+            raise Vacuous(f"nothing was explored: {outcome.why_vacuous}{_EMPTY_REMEDY}")
         how = self.simulation.vacuity or self.errand.vacuity
         hollow = [each for each in outcome.hollow if each.sort != "sometimes"]
         if how == "ignore":
             return
         self.record.hollow = [each.as_data() for each in hollow]
+        self.record.hints = [each.as_data() for each in outcome.hints]
         if hollow and how == "fail":
             lines = [*hollow_lines(hollow), *tally_lines(outcome)]
             lines.append('vacuity="warn" makes a warning of it, for a test or for all (ini-file)')

@@ -1,7 +1,7 @@
 """What a campaign has to say: how much it reached, its failures by kind, what became of old ones.
 
-Is the exploration effective? The figures for that are counts and estimates (`search/feedback.py`);
-they are given as such.
+Is the exploration effective? The figures for that are counts and estimates, and are given as such
+(`search/planning/feedback.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from foretold.report.text import (
     place_text,
     replay_arguments,
 )
-from foretold.report.vacuity import hollow_lines, tally_lines
-from foretold.search.failure import Failure, Outcome
-from foretold.search.feedback import PER_RUNS, Coverage
-from foretold.search.retry import Verdict
-from foretold.search.signature import text_of
-from foretold.search.words import count, short_path
+from foretold.report.vacuity import hint_lines, hollow_lines, tally_lines
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.search.failures.retry import RetryVerdict
+from foretold.search.planning.feedback import PER_RUNS, Coverage
+from foretold.story.signature import text_of
+from foretold.story.words import count, short_path
 
 GROWTH_SHOWN = 4
 
@@ -39,7 +39,8 @@ def campaign_text(outcome: Outcome, *, runs: int, target: str) -> str:
     more = coverage_lines(outcome.coverage) if went_on else []
     more += [f"  {line}" for line in together_lines(outcome)]
     more += [f"  {note}" for note in outcome.worker_notes]
-    return "\n".join([text, *counts, *more, *hollow_lines(outcome.hollow)])
+    doubts = [*hollow_lines(outcome.hollow), *hint_lines(outcome.hints)]
+    return "\n".join([text, *counts, *more, *doubts])
 
 
 def _failures_text(outcome: Outcome, runs: int, target: str) -> str:
@@ -55,7 +56,8 @@ def _failures_text(outcome: Outcome, runs: int, target: str) -> str:
 def group_lines(outcome: Outcome, target: str) -> list[str]:
     """The failures of a campaign, one line each."""
     kinds = count(len(outcome.failures), "kind")
-    lines = [f"{kinds} of failure in {count(outcome.runs, 'run')} of {target}:"]
+    searched = f" in {count(outcome.runs, 'run')}" if outcome.runs else ""
+    lines = [f"{kinds} of failure{searched} of {target}:"]
     for failure in outcome.failures:
         lines.append(f"  {group_text(failure, replay_command(failure, target))}")
     return lines
@@ -74,8 +76,15 @@ def group_text(failure: Failure, command: str) -> str:
     what = (
         f"{type(failure.exception).__name__}: {said}" if said else type(failure.exception).__name__
     )
-    times = f"{count(failure.times, 'run')}, the first was run {failure.run:,}"
-    return f"{what}{where} ({times}): {command}"
+    return f"{what}{where} ({_when(failure)}): {command}"
+
+
+def _when(failure: Failure) -> str:
+    if not failure.run:
+        return "a saved failure, which fails again"
+    if failure.first_only:
+        return failure.where
+    return f"{count(failure.times, 'run')}, the first was run {failure.run:,}"
 
 
 def coverage_lines(coverage: Coverage) -> list[str]:
@@ -85,12 +94,15 @@ def coverage_lines(coverage: Coverage) -> list[str]:
     lines = [f"  reached {coverage.reached:,} different {coverage.kinds}"]
     if len(coverage.growth) > 1:
         lines[0] += f"; new in each further {PER_RUNS:,} runs: {growth_text(coverage.growth)}"
-    expected = coverage.per_run * PER_RUNS
-    lines.append(
-        f"  the next {PER_RUNS:,} runs may reach about {expected:,.0f} more; "
-        f"at least {coverage.unseen:,} are unseen (estimates: {coverage.share:.0%} seen)"
-    )
-    return lines
+    if not coverage.is_estimable:
+        return lines
+    ahead = min(PER_RUNS, coverage.runs)  # an estimate reaches no further than what it rests on
+    expected = round(coverage.per_run * ahead)
+    said = f"  the next {ahead:,} runs may reach about {expected:,} more"
+    if coverage.unseen or not expected:
+        seen = f"{int(coverage.share * 100)}% seen"
+        said += f"; at least {coverage.unseen:,} are unseen (estimates: {seen})"
+    return [*lines, said]
 
 
 def growth_text(growth: Sequence[int]) -> str:
@@ -114,7 +126,7 @@ def together_lines(outcome: Outcome) -> list[str]:
     return lines
 
 
-def verdict_line(verdict: Verdict) -> str:
+def verdict_line(verdict: RetryVerdict) -> str:
     """What became of one saved failure."""
     name = shlex.quote(short_path(str(verdict.path)))
     why = f" ({verdict.why})" if verdict.why else ""

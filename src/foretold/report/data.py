@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from foretold.report.text import place_text, replay_arguments
-from foretold.search.failure import Failure, Outcome
-from foretold.search.feedback import Coverage
-from foretold.search.signature import text_of
+from foretold.report.text import notes_on, place_text, replay_arguments
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.search.planning.feedback import Coverage
+from foretold.story.signature import text_of
 
 
 def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
@@ -24,7 +24,7 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "virtual_s": outcome.virtual_s,
         "reached": outcome.reached,
         "never_true": outcome.missed,
-        "notes": outcome.notes,
+        "notes": notes_on(outcome),
         "covered": outcome.covered,
         "failure": _failure_data(failure, target) if failure is not None else None,
         "failures": [_failure_data(each, target) for each in outcome.failures],
@@ -33,6 +33,7 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "coverage": _coverage_data(outcome.coverage),
         "worker_notes": outcome.worker_notes,
         "vacuity": [each.as_data() for each in outcome.hollow],
+        "hints": [each.as_data() for each in outcome.hints],
         "tally": {
             sort: {name: asdict(each) for name, each in getattr(outcome.tally, sort).items()}
             for sort in ("rules", "invariants", "faults")
@@ -66,8 +67,8 @@ def _coverage_data(coverage: Coverage) -> dict[str, Any]:
     return {
         "reached": coverage.reached,
         "new_per_1000_runs": coverage.growth,
-        "expected_new_per_run": coverage.per_run,
-        "unseen_at_least": coverage.unseen,
+        "expected_new_per_run": coverage.per_run if coverage.is_estimable else None,
+        "unseen_at_least": coverage.unseen if coverage.is_estimable else None,
     }
 
 
@@ -78,12 +79,15 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
         "message": text_of(failure.exception),
         "place": place_text(failure.exception),
         "run": failure.run,
+        "first_only": failure.first_only,
         "times": failure.times,
         "configuration": failure.configuration,
         "seed": failure.seed,
         "order": settings.get("order"),
         "strategy": settings.get("strategy"),
-        "stock_asyncio": failure.stock_asyncio if failure.stock_known else None,
+        "stock_asyncio": failure.stock_asyncio,
+        "stock_reason": failure.stock_reason,
+        "stock_tries": failure.stock_tries,
         "reproduced": failure.reproduced,
         "doubt": failure.doubt,
         "shrink_runs": failure.shrink_runs,
@@ -97,7 +101,9 @@ def _failure_data(failure: Failure, target: str) -> dict[str, Any]:
             for delay in failure.delays
         ],
         "faults": failure.faults,
-        "story": failure.story,
+        "story": failure.story.text,
+        "pair": failure.story.to_dict()["pair"],
+        "calls": list(failure.story.calls),
         "tape": str(failure.saved_as) if failure.saved_as else None,
         "replay": f"foretold replay {replay_arguments(failure, target)}",
     }

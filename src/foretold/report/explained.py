@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretold.report.text import wrapped
-from foretold.search.explain import Explanation, Point
-from foretold.search.words import count, instant, late_in_words, ordinal, short, source_line
-from foretold.trace import LATE, Event
+from foretold.search.failures.explain import Explanation, Point
+from foretold.story.words import count, instant, late_in_words, ordinal, short, source_line
+from foretold.trace.events import Chose, Event, Fault, Late
 
+ONE_COLD_RUN = wrapped(
+    "How likely this failure was is not known: it is one of the first run of a process, and no "
+    "process has two of them."
+)
 BAR_CHARS = 20
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -61,11 +65,12 @@ def _what(point: Point) -> str:
     event = point.mark.event
     if event is None:
         return "the run begins"
-    said = {"chose": f"{event.actor} chooses {event.text}", "fault": f"fault: {event.text}"}
-    if event.kind in said:
-        return said[event.kind]
-    if event.kind == LATE:
-        return late_in_words(event.text, "takes")
+    if isinstance(event, Chose):
+        return f"{event.actor} chooses {event}"
+    if isinstance(event, Fault):
+        return f"fault: {event.text}"
+    if isinstance(event, Late):
+        return late_in_words(event, "takes")
     return f"{event.actor}, {ordinal(event.step)} step" + (
         f", {short(event.place)}" if event.place is not None else ""
     )
@@ -87,12 +92,12 @@ def _jump_lines(explained: Explanation) -> list[str]:
 
 
 def _happening(event: Event) -> str:
-    if event.kind == "chose":
-        return f"{event.actor} chooses {event.text}"
-    if event.kind == "fault":
+    if isinstance(event, Chose):
+        return f"{event.actor} chooses {event}"
+    if isinstance(event, Fault):
         return f"a fault strikes: {event.text}"
-    if event.kind == LATE:
-        return late_in_words(event.text, "takes")
+    if isinstance(event, Late):
+        return late_in_words(event, "takes")
     verb = "starts" if event.step == 1 else "makes its " + ordinal(event.step) + " step"
     if event.place is None:
         return f"{event.actor} {verb}"

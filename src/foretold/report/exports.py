@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 from foretold.report.campaign import group_text, replay_command
 from foretold.report.text import exception_text, failure_note
 from foretold.report.vacuity import hollow_lines
-from foretold.search.failure import Failure, Outcome
-from foretold.search.signature import place_of, text_of
-from foretold.search.words import short_path
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.story.signature import place_of, text_of
+from foretold.story.words import short_path
 from foretold.trace import Place
 
 # What XML 1.0 cannot hold, not even escaped.
@@ -25,13 +25,14 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
     """One test suite: the target as a test case, and one more for each further kind of failure."""
     failures = outcome.failures
     is_hollow = bool(outcome.hollow) and not outcome.forgiven
+    is_skipped = outcome.vacuous and not outcome.is_empty
     suite = ElementTree.Element(
         "testsuite",
         name="foretold",
         tests=str(max(1, len(failures))),
-        failures=str(len(failures) or int(is_hollow)),
+        failures=str(len(failures) or int(is_hollow or outcome.is_empty)),
         errors=str(int(_ended_early(outcome))),
-        skipped=str(int(outcome.vacuous)),
+        skipped=str(int(is_skipped)),
         time=f"{outcome.elapsed_s:.3f}",
     )
     properties = ElementTree.SubElement(suite, "properties")
@@ -53,8 +54,13 @@ def junit_xml(outcome: Outcome, *, runs: int, target: str) -> str:
         elif _ended_early(outcome):
             said = f"interrupted after {outcome.runs:,} runs: nothing has failed so far"
             ElementTree.SubElement(case, "error", message=said)
-        elif outcome.vacuous:
-            ElementTree.SubElement(case, "skipped", message="nothing to explore")
+        elif outcome.is_empty:
+            said = f"nothing was explored: {outcome.why_vacuous}"
+            ElementTree.SubElement(case, "failure", type="vacuous", message=said)
+        elif is_skipped:
+            ElementTree.SubElement(
+                case, "skipped", message=f"nothing to explore: {outcome.why_vacuous}"
+            )
     ElementTree.indent(suite)
     text = ElementTree.tostring(suite, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
@@ -85,11 +91,6 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-def in_github_actions() -> bool:
-    """Whether annotations are wanted without being asked for."""
-    return os.environ.get("GITHUB_ACTIONS") == "true"
-
-
 class Annotation(TypedDict):
     """A failure as GitHub is told of it. Plain data: it travels between processes."""
 
@@ -116,9 +117,14 @@ def github_annotations(outcome: Outcome, target: str) -> Iterator[str]:
     """Lines that GitHub shows beside the code: each kind of failure, and what was never true."""
     for failure in outcome.failures:
         yield error_line(annotation_of(failure, replay_command(failure, target)))
+    if outcome.is_empty:
+        said = f"{target}: nothing was explored: {outcome.why_vacuous}"
+        yield _command("error", {"title": "foretold: vacuous"}, said)
     kind = "warning" if outcome.forgiven else "error"
     for each in outcome.hollow:
         yield _command(kind, {"title": "foretold: vacuous"}, f"{each}: {each.remedy}")
+    for each in outcome.hints:
+        yield _command("warning", {"title": "foretold: few runs"}, f"{each}: {each.remedy}")
     if not outcome.failures and not outcome.hollow:
         yield from map(warning_line, (f"never true in any run: {p}" for p in outcome.missed))
 

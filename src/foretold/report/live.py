@@ -7,9 +7,9 @@ import shlex
 
 from foretold.report.text import exception_text
 from foretold.report.vacuity import tally_lines
-from foretold.search.failure import Outcome
-from foretold.search.live import Smoke
-from foretold.search.words import count
+from foretold.search.checking.live import Smoke
+from foretold.search.failures.failure import Outcome
+from foretold.story.words import count
 
 
 def smoke_text(smoke: Smoke, *, target: str) -> str:

@@ -7,8 +7,8 @@ import textwrap
 from dataclasses import asdict
 
 from foretold.report.text import wrapped
-from foretold.search.plant import Planting
-from foretold.search.words import count
+from foretold.search.checking.plant import Planting
+from foretold.story.words import count
 
 NAME_CHARS_MAX = 48
 BY_CHARS_MAX = 70

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from foretold.kernel import real
+from foretold.report.terminal import say
 from foretold.search.explore import Progress as Standing
-from foretold.search.words import count
+from foretold.story.words import count
 
 FIRST_LINE_RUNS = 1_000
 """The first plain line comes after so many runs, the next whenever they have doubled."""
@@ -79,14 +80,14 @@ class SearchProgress:
         if self._bar is not None:
             self._move(self._bar, standing)
         elif standing.stage != "searching":
-            self._tell_stage(standing)
+            self._show_stage(standing)
         elif standing.runs >= self._next_line or real.monotonic() > self._said_s + LINE_EVERY_S:
             self._next_line *= 2 if standing.runs >= self._next_line else 1
             self._said_s = real.monotonic()
             of = f" of {self._runs_max:,}" if self._runs_max is not None else ""
             say(f"{standing.runs:,}{of} runs, {self._so_far(standing)}")
 
-    def _tell_stage(self, standing: Standing) -> None:
+    def _show_stage(self, standing: Standing) -> None:
         """Once for each stage of each failure."""
         if (standing.stage, standing.runs) != self._told:
             self._told = (standing.stage, standing.runs)
@@ -115,9 +116,3 @@ class SearchProgress:
         else:
             stage = f"run {standing.runs:,}: {stage}"
         bar.update(self._task, completed=standing.runs, description=stage, refresh=True)
-
-
-def say(line: str) -> None:
-    """To the person who watches, not into the output."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()

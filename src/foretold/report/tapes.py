@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from foretold.arguments import printable
 from foretold.report.text import departures, exception_text
-from foretold.search.pair import Decision
-from foretold.search.signature import place_of, text_of
-from foretold.search.story import tell_run
-from foretold.search.words import count, duration, ordinal, short_path, until_of
-from foretold.tape import CALLBACKS, FailureNote, Tape, TapeFile, environment_differences
+from foretold.search.failures.retry import noted_in_words, recorded_elsewhere, why_unlike
+from foretold.search.workers.warming import ONLY_FIRST
+from foretold.story.decision import Decision
+from foretold.story.signature import place_of, text_of
+from foretold.story.story import tell_run
+from foretold.story.words import count, duration, ordinal, short_path, until_of
+from foretold.tape import (
+    CALLBACKS,
+    FailureNote,
+    StockNote,
+    Tape,
+    TapeFile,
+    environment_differences,
+)
 from foretold.world.run import Run
 
 SENTENCES_MAX = 40
+_NOT_TOLD = ("profile", "cold")
+"""Settings that nobody chose by their names."""
+CELL_CHARS_MAX = 1_000
 
 
 def header_text(file: TapeFile, name: str) -> str:
@@ -20,29 +33,37 @@ def header_text(file: TapeFile, name: str) -> str:
     rows = [
         ("tape", short_path(name)),
         ("target", file.target or "(not said: a function without a name that can be imported)"),
-        ("failure", failure_in_words(file.failure) if file.failure else "(none noted)"),
+        ("stock", stock_in_words(file.stock)),
+        ("failure", printable(noted_in_words(file.failure)) if file.failure else "(none noted)"),
         ("seed", f"{file.tape.seed}, {settings_in_words(file.tape)}"),
         ("departs by", departures(file.tape)),
         *([("shrinking", f"not finished: foretold shrink {name} goes on")] * file.unfinished),
         ("recorded", f"by foretold {file.foretold}, {file.implementation} {file.python}, "
          f"{file.platform}"),
     ]  # fmt: skip
+    rows = [(key, _on_a_line(value)) for key, value in rows if value]
     width = max(len(key) for key, _ in rows) + 1
     return "\n".join(f"{(key + ':').ljust(width)} {value}" for key, value in rows)
+
+
+def _on_a_line(text: str) -> str:
+    text = printable(text)
+    return text if len(text) <= CELL_CHARS_MAX else f"{text[:CELL_CHARS_MAX]}…"
+
+
+def stock_in_words(stock: StockNote | None) -> str:
+    """Whether stock asyncio can do it; empty if nobody asked."""
+    if stock is None:
+        return ""
+    if stock.possible is None:
+        return f"asyncio was not seen to do this in {count(stock.tries, 'run')}"
+    return "asyncio can do this" if stock.possible else f"asyncio does not do this: {stock.reason}"
 
 
 def settings_in_words(tape: Tape) -> str:
     """`order any, strategy pct`, and whatever else is not the default."""
     settings = sorted(tape.settings.items())
-    return ", ".join(f"{name} {value}" for name, value in settings if name != "profile")
-
-
-def failure_in_words(failure: FailureNote) -> str:
-    """`AssertionError: lost update at bank.py:27`."""
-    file, _, line = failure.place.rpartition(":")
-    where = f" at {short_path(file)}:{line}" if file else ""
-    said = f": {failure.message}" if failure.message else ""
-    return f"{failure.type_name}{said}{where}"
+    return ", ".join(f"{name} {value}" for name, value in settings if name not in _NOT_TOLD)
 
 
 def schedule_text(tape: Tape) -> str:
@@ -60,10 +81,15 @@ def _sentences(tape: Tape) -> Iterator[str]:
         held = (
             f"is held before its {ordinal(hold.step)} step," if hold.step > 1 else "does not start"
         )
-        yield f"{hold.actor} {held} until {until_of(hold)}"
+        yield printable(f"{hold.actor} {held} until {until_of(hold)}")
     for slow in tape.schedule.slows.values():
-        step = "callback" if slow.actor == CALLBACKS else f"step of {slow.actor}"
-        yield f"the event loop is late by {duration(slow.ns)} after the {ordinal(slow.step)} {step}"
+        step = "callback" if slow.actor == CALLBACKS else f"step of {printable(slow.actor)}"
+        late = (
+            f"wakes up {duration(slow.ns)} late"
+            if slow.asleep
+            else f"is late by {duration(slow.ns)}"
+        )
+        yield f"the event loop {late} after the {ordinal(slow.step)} {step}"
 
 
 def environment_text(file: TapeFile) -> str:
@@ -101,32 +127,30 @@ def verdict_text(file: TapeFile, done: Run) -> str:
     """One sentence on whether the failure was seen again."""
     expected = file.failure
     if done.error is None:
-        was = f" It was {failure_in_words(expected)}" if expected is not None else ""
+        was = f" It was {noted_in_words(expected)}" if expected is not None else ""
+        if elsewhere := recorded_elsewhere(file):
+            return f"The run holds here, which proves nothing: {'; '.join(elsewhere)}.{was}"
         return f"The failure is gone: the run holds.{was}"
+    only = f"\n{ONLY_FIRST}" if done.first_only else ""
     if expected is None:
-        return "The run fails."
+        return f"The run fails.{only}"
     if is_same_failure(expected, done.error):
-        return "It fails again, as recorded."
-    return f"It fails differently. Recorded was {failure_in_words(expected)}"
+        return f"It fails again, as recorded.{only}"
+    return f"It fails differently. Recorded was {noted_in_words(expected)}{only}"
 
 
 def changed_text(file: TapeFile, done: Run) -> str:
     """A warning if the run is not the recorded one any more, or empty."""
     if file.digest is None or done.digest == file.digest:
         return ""
-    misfit = f" ({done.tape.misfit})" if _says_something(done.tape.misfit) else ""
-    return f"warning: this is not the run that was recorded: the code has changed since{misfit}."
-
-
-def _says_something(misfit: str | None) -> bool:
-    """A shrunk tape ends early on purpose: what is past its end is calm, and no misfit."""
-    return misfit is not None and not misfit.endswith("is past its end")
+    return f"warning: this is not the run that was recorded ({why_unlike(file, done)})."
 
 
 def seeded_text(target: str, done: Run) -> str:
     """What the replay of a seed gave."""
     how = f"seed {done.tape.seed}, {settings_in_words(done.tape)}"
     if done.error is not None:
-        return f"{story_text(done)}\n\n{target} fails with {how}."
+        only = f"\n{ONLY_FIRST}" if done.first_only else ""
+        return f"{story_text(done)}\n\n{target} fails with {how}.{only}"
     steps = count(done.steps, "step")
     return f"{target} held with {how}: {steps}, {done.virtual_s:,.3f} s of virtual time."

@@ -1,23 +1,26 @@
 """Texts about failures and searches: notes on exceptions, and what the command prints.
 
-A failure is told from the outside in: how it was found, whether production can do it, whether it
-was seen again elsewhere, the story, and last the one command that replays it.
+The most important comes first: what broke, on one line; whether to doubt it; the story, beginning
+with what decides it. Then how it was found, whether production can do it, whether it was seen again
+elsewhere, and last the one command that replays it.
 """
 
 from __future__ import annotations
 
 import linecache
 import os
-import re
 import shlex
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from foretold.search.failure import Failure, Outcome
-from foretold.search.signature import place_of, text_of
-from foretold.search.words import count, short, short_path
-from foretold.search.words import wrapped as wrapped_lines
+from foretold.errors import Deadlock
+from foretold.report.terminal import harmless
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.search.workers.isolation import first_line
+from foretold.story.signature import place_of, text_of
+from foretold.story.words import count, short, short_path
+from foretold.story.words import wrapped as wrapped_lines
 from foretold.tape import WORKLOAD, Tape
 
 FAULTS = "fault"
@@ -25,23 +28,36 @@ FAULTS = "fault"
 FRAMES_MAX = 12
 _OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LOOP = f"{os.sep}asyncio{os.sep}"
-_OF_CALL = re.compile(rf"{FAULTS}/call/\d+")
-"""A fault that strikes together with a call of a machine."""
-_PROGRAM = re.compile(r"The program, (\d+) calls? of ")
-_SLOT = re.compile(r"machine/\d+")
+_SLOTS = "machine"
+"""The stream of a machine's slot, before its number."""
+_OF_CALL = f"{FAULTS}/call"
+"""The same of a fault that strikes together with a call of a machine."""
 
 
 def failure_note(failure: Failure, *, runs: int, command: str) -> str:
-    """What is added to the user's own exception; `runs` is how many were asked for."""
-    parts = [_found(failure, runs), *_configured(failure), *_stock(failure), *_replayed(failure)]
+    """What is added to the user's own exception; `runs` is how many were asked for. pytest prints
+    it as it is, so it is made harmless here."""
+    is_doubtful = failure.reproduced is False or bool(failure.doubt)
+    parts = [_broke(failure), *(_replayed(failure) if is_doubtful else ())]
     parts += [failure.story] if failure.story else []
+    parts += [_found(failure, runs), *_configured(failure), *_stock(failure), *_first_only(failure)]
+    parts += [] if is_doubtful else _replayed(failure)
     parts += [f"Note: {note}" for note in failure.notes]
-    return "\n".join([*parts, f"Replay it: {command}"])
+    return harmless("\n".join([*parts, f"Replay it: {command}"]))
+
+
+def _broke(failure: Failure) -> str:
+    """What broke, and where, on one line."""
+    error = failure.exception
+    said = error.why if isinstance(error, Deadlock) and error.why else first_line(error)
+    what = type(error).__name__ + (f": {said}" if said else "")
+    place = place_text(error)
+    return f"What broke: {what}" + (f" ({place})" if place else "")
 
 
 def _found(failure: Failure, runs: int) -> str:
     if failure.run == 0:  # nothing was searched
-        shape = departures(failure.tape, failure.story).rstrip(",")
+        shape = departures(failure.tape, _calls(failure)).rstrip(",")
         return f"foretold replayed a saved failure (seed {failure.seed}; {shape})"
     settings = failure.tape.settings
     how = f"seed {failure.seed}, order {settings.get('order')}"
@@ -52,7 +68,7 @@ def _found(failure: Failure, runs: int) -> str:
     if failure.changes:
         how += f", changed {count(failure.changes, 'time')} since"
     again = f" and {failure.times - 1:,} more" if failure.times > 1 else ""
-    where = f"run {failure.run:,}{again} of {runs:,}"
+    where = f"{failure.where}{again} of {runs:,}"
     return f"foretold found this in {where} ({how}); {_shrunk(failure)}"
 
 
@@ -60,7 +76,7 @@ def _configured(failure: Failure) -> list[str]:
     """What the run drew for all of it, as far as the story does not tell it: faults and knobs."""
     told = ["order", "strategy", "cost of a step", "slow steps", "rule "]
     # Who acts is told by the program of rules; of who it was drawn for, some may be gone from it.
-    told += ["actors"] if failure.shrink_runs and _PROGRAM.match(failure.story) else []
+    told += ["actors"] if failure.shrink_runs and _calls(failure) else []
     drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(tuple(told))}
     faults = [name.removeprefix("fault ") for name, v in drawn.items() if _is_on(name, v)]
     parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ") and v != "off"]
@@ -74,28 +90,39 @@ def _is_on(name: str, value: str) -> bool:
 
 
 def _shrunk(failure: Failure) -> str:
-    shape = departures(failure.tape, failure.story)
+    shape = departures(failure.tape, _calls(failure))
     if not failure.shrink_runs:
         return f"not shrunk: {shape}"
     said = f"shrunk to {shape} in {count(failure.shrink_runs, 'run')}"
     if not failure.unfinished:
         return said
     if failure.saved_as is None:
-        return f"{said}, when time was up"
+        return f"{said}, when its runs or its time were used up"
     name = shlex.quote(short_path(str(failure.saved_as)))
-    return f"{said}, when time was up (go on: foretold shrink {name})"
+    return f"{said}, when its runs or its time were used up (go on: foretold shrink {name})"
 
 
-def departures(tape: Tape, story: str = "") -> str:
+def _calls(failure: Failure) -> int:
+    """How many calls of rules the story tells; 0 if there is no machine."""
+    return len(failure.story.calls) if failure.story.is_program else 0
+
+
+def _is_numbered(name: str, stream: str) -> bool:
+    """Whether it is one of several streams, told apart by a number: `machine/3`."""
+    before, _, number = name.rpartition("/")
+    return before == stream and number.isdigit()
+
+
+def departures(tape: Tape, calls: int = 0) -> str:
     """How far a tape is from the calm one: `1 delay and 2 chosen values`. If the story of its run
-    is known, calls of rules are those that the story tells."""
+    is known, so is how many calls of rules it made."""
     if not tape.scheduled_by_key:
         return "all choices come from the seed"
     chosen = sum(1 for choice in tape.choices.get(WORKLOAD, ()) if choice.value)
     counted = [
         (len(tape.schedule.holds), "delay"),
         (len(tape.schedule.slows), "late step"),
-        (_rule_calls(tape, story), "rule call"),
+        (calls or _rule_calls(tape), "rule call"),
         (chosen, "chosen value"),
         (_faults_on(tape), "fault"),
         (_late_messages(tape), "late message"),
@@ -104,12 +131,10 @@ def departures(tape: Tape, story: str = "") -> str:
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
 
 
-def _rule_calls(tape: Tape, story: str) -> int:
+def _rule_calls(tape: Tape) -> int:
     """How many slots of a machine are in use; one may still find that nothing can be done, which
     only a run can tell."""
-    if told := _PROGRAM.match(story):
-        return int(told[1])
-    slots = (entries for name, entries in tape.choices.items() if _SLOT.fullmatch(name))
+    slots = (entries for name, entries in tape.choices.items() if _is_numbered(name, _SLOTS))
     return sum(bool(entries and entries[0].value) for entries in slots)
 
 
@@ -134,7 +159,7 @@ def _faults_on(tape: Tape) -> int:
     with_calls = sum(
         bool(entries and entries[0].value)
         for name, entries in tape.choices.items()
-        if _OF_CALL.fullmatch(name)
+        if _is_numbered(name, _OF_CALL)
     )
     if (FAULTS, "any faults") not in drawn:
         return with_calls
@@ -151,16 +176,32 @@ def _stock(failure: Failure) -> list[str]:
         return []  # what fails here and nowhere else says nothing about orders
     if failure.stock_asyncio:
         return ["Stock asyncio can do this."]
-    if not failure.stock_known:
-        return []
-    if failure.stock_tries:
+    if failure.stock_asyncio is False:
         return [
-            f"Stock asyncio was not seen to take this order in {failure.stock_tries} tries; "
-            "one more await or slower I/O would."
+            wrapped(
+                "Stock asyncio does not take this order for this code as it stands: "
+                f"{failure.stock_reason}. One more await can change that."
+            )
         ]
+    if failure.stock_tries:
+        tries = count(failure.stock_tries, "run")
+        return [
+            wrapped(
+                "Whether stock asyncio can do this is not known: it was not seen to in "
+                f"{tries} in its order, which were aimed at it."
+            )
+        ]
+    return []
+
+
+def _first_only(failure: Failure) -> list[str]:
+    if not failure.first_only:
+        return []
     return [
-        "Stock asyncio does not take this order for this code as it stands; "
-        "one more await or slower I/O would."
+        wrapped(
+            "Only the first run of the process failed: the same tape held when it was run again "
+            "there. Something that the first run makes or loads outlives it."
+        )
     ]
 
 
@@ -168,13 +209,21 @@ def _replayed(failure: Failure) -> list[str]:
     if failure.reproduced is None:
         return [f"Beware: {failure.doubt}."] if failure.doubt else []
     doubt = f", but {failure.doubt}" if failure.doubt else ""
-    if failure.reproduced:
-        return [f"Replayed in a fresh process: yes{doubt}."]
-    return [
-        f"Replayed in a fresh process: NO, {failure.doubt}.",
-        "Does the program keep something between runs (a lock, a cache, a generator of a module)? "
-        'Then isolation="fork" gives each run a fresh start.',
-    ]
+    if failure.elsewhere:
+        return [
+            "Replayed in a fresh process: yes. In this process, which has run other things before, "
+            "the same tape holds."
+        ]
+    said = f"yes{doubt}" if failure.reproduced else f"NO, {failure.doubt}"
+    lines = [f"Replayed in {failure.replayed_in}: {said}."]
+    if failure.first_only:
+        return lines
+    if not failure.reproduced or failure.leans_on_earlier:
+        lines.append(
+            "Does the program keep something between runs (a lock, a cache, a generator of a "
+            'module)? Then isolation="fork" gives each run a fresh start.'
+        )
+    return lines
 
 
 def wrapped(text: str, indent: str = "") -> str:
@@ -234,18 +283,17 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
         command = f"foretold replay {replay_arguments(failure, target)}"
         note = failure_note(failure, runs=runs, command=command)
         return f"{exception_text(failure.exception)}\n\n{note}"
-    notes = [f"  {note}" for note in outcome.notes]
+    notes = [f"  {note}" for note in notes_on(outcome)]
     if not outcome.runs and not outcome.interrupted:
-        return wrapped(
+        said = wrapped(
             f"no run of {target} was over when the time was up, so nothing was explored. Give it "
             f"more time, or look at why a run takes so long. Seed {outcome.seed}."
         )
+        return "\n".join([said, *notes])
     if outcome.vacuous:
-        said = wrapped(
-            f"nothing to explore in {target}: it held, but no choice was ever made (no two tasks "
-            "were ready at the same time, and the program drew no value), so every run is the "
-            f"same run. Seed {outcome.seed}."
-        )
+        held = "" if outcome.is_empty else "it held, but "
+        why = f"{held}{outcome.why_vacuous}"
+        said = wrapped(f"nothing to explore in {target}: {why}. Seed {outcome.seed}.")
         return "\n".join([said, *notes])
     lines = [
         f"{target} held in {count(outcome.runs, 'run')} "
@@ -257,6 +305,18 @@ def outcome_text(outcome: Outcome, *, runs: int, target: str) -> str:
     if not outcome.hollow:  # else that is told with what to do about it
         lines += [f"  never true in any run: {point}" for point in outcome.missed]
     return "\n".join(lines + notes)
+
+
+def notes_on(outcome: Outcome) -> list[str]:
+    """What fails nothing, and deserves a look."""
+    notes = list(outcome.notes)
+    if outcome.first_failed:
+        notes.append(
+            f"the first run in the process, which does not count, {outcome.first_failed}; the same "
+            'tape did not fail so when it was run again. With isolation="fork" each run is a first '
+            "one"
+        )
+    return notes
 
 
 def interrupted_text(runs: int, seed: int, found: Sequence[Path]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from foretold.search.failure import Outcome
-from foretold.search.vacuity import Hollow, happened, ranges_over_nothing
-from foretold.search.words import WIDTH_CHARS
-from foretold.world.tally import FaultCount, InvariantCount, RuleCount
+from foretold.search.checking.vacuity import Hollow, happened, ranges_over_nothing
+from foretold.search.failures.failure import Outcome
+from foretold.story.words import WIDTH_CHARS
+from foretold.world.tally import FaultCount, InvariantCount, OperationCount, RuleCount
 
 MARK = "  <- nothing"
 NAME_CHARS_MAX = 48
@@ -24,7 +24,9 @@ def tally_lines(outcome: Outcome) -> list[str]:
     tally = outcome.tally
     # A search that failed says nothing about what it did not come to.
     judged = not outcome.failures
-    lines = _rules(tally.rules, {each.name for each in outcome.hollow})
+    empty = {each.name for each in (*outcome.hollow, *outcome.hints)}
+    lines = _rules(tally.rules, empty)
+    lines += operation_lines(tally.operations, empty)
     lines += _table(
         ("invariant", "checks", "ranged over"),
         [
@@ -44,6 +46,17 @@ def tally_lines(outcome: Outcome) -> list[str]:
     return lines + _table(
         ("sometimes", "times true"),
         [(_cells(row), judged and not row[1]) for row in points.items()],
+    )
+
+
+def operation_lines(operations: Mapping[str, OperationCount], empty: Collection[str]) -> list[str]:
+    """The operations that a machine covers."""
+    return _table(
+        ("operation", "asked", "by rules", "succeeded"),
+        [
+            (_cells((name, each.asked, each.by_rules, each.succeeded)), name in empty)
+            for name, each in operations.items()
+        ],
     )
 
 
@@ -104,8 +117,20 @@ def hollow_lines(hollow: Sequence[Hollow]) -> list[str]:
     """What came to nothing, each with a word on what to do."""
     if not hollow:
         return []
-    said = "It held, and says less than it seems to:"
+    return gap_lines("It held, and says less than it seems to:", hollow)
+
+
+def gap_lines(said: str, hollow: Sequence[Hollow]) -> list[str]:
+    """The same under another heading."""
     return [said, *(line for each in hollow for line in _told(each))]
+
+
+def hint_lines(hints: Sequence[Hollow]) -> list[str]:
+    """The same of a search of few runs, which is no more than a warning."""
+    if not hints:
+        return []
+    said = "Few runs, so this is no verdict, but worth a look:"
+    return [said, *(line for each in hints for line in _told(each))]
 
 
 def _told(each: Hollow) -> Iterator[str]:

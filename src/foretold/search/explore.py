@@ -5,44 +5,60 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import check_number, check_seed, check_whole, nearest
-from foretold.errors import ForetoldError, UsageError, WorkerDied
+from foretold.errors import (
+    ForetoldError,
+    Hang,
+    LimitExceeded,
+    ModelLooksAround,
+    TapeError,
+    TargetError,
+    UsageError,
+    WorkerDied,
+)
 from foretold.kernel import real
+from foretold.kernel.interrupt import interrupts
 from foretold.kernel.session import session
-from foretold.search.batch import Maker, Seen
-from foretold.search.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
-from foretold.search.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
-from foretold.search.executors import executor_named
-from foretold.search.exhaustive import Enumeration, check_delays
-from foretold.search.failure import Failure, Outcome
-from foretold.search.feedback import Feedback, check_feedback
-from foretold.search.isolation import Brief, runner_for
-from foretold.search.planner import SeedPlanner
-from foretold.search.portfolio import EXHAUSTIVE
-from foretold.search.replayers import Replayer, replayer_for
-from foretold.search.rounds import Rounds
-from foretold.search.signature import Signature, text_of
-from foretold.search.targets import importable_name
-from foretold.search.vacuity import hollow_in
-from foretold.search.words import short_path
-from foretold.search.workout import SHRINK_S_MAX, Workshop
+from foretold.kernel.watchdog import watchdog
+from foretold.search.checking.replayers import Replayer, replayer_for
+from foretold.search.checking.vacuity import hints_in, hollow_in
+from foretold.search.failures.failure import Failure, Outcome
+from foretold.search.failures.workout import Workshop
+from foretold.search.planning.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
+from foretold.search.planning.deadline import RUNS_S, Deadline, OutOfTime, Shares, is_time_up
+from foretold.search.planning.exhaustive import Enumeration, check_delays
+from foretold.search.planning.feedback import Feedback, check_feedback
+from foretold.search.planning.planner import SeedPlanner
+from foretold.search.planning.portfolio import EXHAUSTIVE
+from foretold.search.planning.rounds import Rounds
+from foretold.search.workers.batch import Maker, Seen
+from foretold.search.workers.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
+from foretold.search.workers.executors import executor_named
+from foretold.search.workers.isolation import Brief, runner_for
+from foretold.search.workers.targets import importable_name
+from foretold.search.workers.warming import Warmth, cold, failed_alone
+from foretold.story.signature import Signature, signature_of, text_of
+from foretold.story.words import short_path
 from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
-from foretold.world.run import Main, Run, bind_main, execute, tape_given
+from foretold.world.run import Main, bind_main
 from foretold.world.settings import Settings
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from foretold.keywords import RunSettings
 
 RUNS_DEFAULT = 100
 RUNS_TO_THE_END = 1 << 62
 NOTES_MAX = 10
-SHARE_S_MIN = 3.0
-GRACE_S = 5.0
-"""When the time of a search is up, its workers have so long to finish what they are at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +76,13 @@ class Progress:
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C was pressed in a search. It knows what was found until then."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__("interrupted")
+    def __init__(self, outcome: Outcome, where: str = "") -> None:
+        super().__init__(last_words(outcome, outcome.failures))
         self.outcome = outcome
+        self.where = where
+        """Where the program was; empty if no run was in progress."""
+        if where:
+            self.add_note(where)
 
 
 def explore(
@@ -77,6 +97,7 @@ def explore(
     executor: str | Executor | None = None,
     faults: FaultSet | str | None = None,
     shrink: bool = True,
+    shrink_runs: int | None = None,
     confirm: bool = True,
     keep_going: bool = False,
     feedback: Feedback = True,
@@ -87,32 +108,35 @@ def explore(
     replayer: Replayer | None = None,
     isolation: str | None = None,
     on_progress: Callable[[Progress], object] | None = None,
-    **settings: Any,
+    **settings: Unpack[RunSettings],
 ) -> Outcome:
     """Run `main` again and again, each time on another tape, until a run fails.
 
     With `keep_going=True` the search goes on after that, and failures of one kind at one place
     count as one. `workers=4` makes the runs in four forks of this process; which runs are made, and
     what is found, is the same for any number of workers. `executor` is another
-    `concurrent.futures.Executor` to make them, or "dask://host:port". `feedback=False` does without
-    looking at what runs reach and changing tapes that reached something new: nothing to a run that
-    computes, a tenth to a half more to one that does little but switch tasks. With
+    `concurrent.futures.Executor` to make them, or "dask://host:port". The search looks at what runs
+    reach, and changes tapes that reached something new. This costs nothing in a run that computes,
+    and a tenth to a half more in one that does little but switch tasks; `feedback=False` switches
+    it off. With
     `feedback="branches"` what runs reach includes the branches they take in your own code
-    ("branches: shop, redis": in these modules). For bugs behind conditions on drawn values: three
-    nested ones, with values of sixteen each, were found in 14 of 20 searches of 1,000 runs instead
-    of 3 (it also changes tapes twice as often). It adds 5 to 10 per cent, and 0.2 µs each time for
-    a branch of which one way was never taken: a hot loop with such a branch takes 3 times as long.
-    On Python 3.11 all takes 2 to 3 times as long, and such a loop 17 times.
+    ("branches: shop, redis": in these modules). This helps with bugs behind conditions on drawn
+    values: a bug behind three nested conditions, on values of sixteen each, was found in 15 of 20
+    searches of 1,000 runs instead of 6 (tapes are also changed twice as often). It costs 5 to 10
+    per cent, and 0.2 µs for each pass of a branch of which one way was never taken: a hot loop with
+    such a branch takes 3 times as long. On Python 3.11 everything takes 2 to 3 times as long, and
+    such a loop 17 times.
 
-    `order=None` uses both orders. There are 100 `runs`, if nothing else is said.
-    `strategy="exhaustive"` runs each schedule with at most `delays` delays (2) instead, to the end
-    of them, and `Outcome.covered` says which have been run. `time_s` ends the search after that
-    many real seconds. A failing tape is written to the folder `save_to` before shrinking begins: a
-    kill loses nothing. In the folder `corpus` tapes are kept that are worth a second look: the next
-    search with that folder tries them first. `isolation="fork"` starts each run from the same
-    module state, in a fork of this process.
-    `faults` is what the world may do to the program by itself, such as `foretold.faults.network`.
-    Further keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
+    `order=None` uses both orders. The default is 100 `runs`. Each process makes one more run before
+    them, which fills caches and does not count. `strategy="exhaustive"` runs every schedule with at
+    most `delays` delays (2) instead, and `Outcome.covered` says which were run. `time_s` ends the
+    search after that many real seconds. Shrinking takes at most 2,000 runs, and fewer where runs
+    are long; `shrink_runs` sets their number, however long they are. A failing tape is written to
+    the folder `save_to` before shrinking begins, so a kill loses nothing. The search keeps
+    interesting tapes in the folder `corpus`; the next search with that folder tries them first.
+    `isolation="fork"` starts each run from the same module state, in a fork of this process.
+    `faults` says which faults foretold may inject, such as `foretold.faults.network`. Further
+    keyword arguments are those of `foretold.run` (`exact_time=True`, `steps_max=…`).
     """
     exhaustive = strategy == EXHAUSTIVE
     if runs is None:
@@ -121,6 +145,8 @@ def explore(
     check_seed(seed)
     if time_s is not None:
         check_number("time_s", time_s, above=0, finite=False)
+    if shrink_runs is not None:
+        check_whole("shrink_runs", shrink_runs, at_least=1, example=2_000)
     check_whole("workers", workers, at_least=1, example=4)
     feedback = check_feedback(feedback)
     delays = check_delays(delays, strategy, order, isolation)
@@ -128,6 +154,7 @@ def explore(
     if exhaustive and several:
         raise UsageError('strategy="exhaustive" runs in one process: leave workers=1')
     changed = _settings(main, {**settings, "faults": faults})
+    changed = changed.with_changes(cold=isolation is not None or None)
     stored = load_corpus(Path(corpus)) if corpus is not None else {}
     planner = SeedPlanner(
         order, strategy, seed, feedback=feedback, stored=list(stored), profile=changed.profile
@@ -140,19 +167,22 @@ def explore(
         keeps_going=keep_going,
         stored=stored,
     )
-    search.shrinks, search.confirms, search.save_to = shrink, confirm, save_to
+    search.shrinks, search.shrink_runs = shrink, shrink_runs
+    search.save_to = save_to
     search.target = target or ""
     search.import_as = target or importable_name(main) or ""
     search.replayer = replayer or (replayer_for(main) if confirm else None)
     search.on_progress = on_progress
     with session():
         if exhaustive:
-            return search.run_all(runs, seed, time_s, delays)
-        crowd = search.crowd_of(executor, workers) if several else contextlib.nullcontext()
-        outcome = search.run(planner, crowd, runs, seed, time_s)
-        if corpus is not None:
-            search.keep_corpus(Path(corpus), planner.corpus)
-        return outcome
+            outcome = search.run_all(runs, seed, time_s, delays)
+        else:
+            crowd = search.crowd_of(executor, workers) if several else contextlib.nullcontext()
+            outcome = search.run(planner, crowd, runs, seed, time_s)
+            if corpus is not None:
+                search.keep_corpus(Path(corpus), planner.corpus)
+    outcome.expect_a_look(sys._getframe(1))
+    return outcome
 
 
 def _settings(main: Main, changes: dict[str, Any]) -> Settings:
@@ -164,15 +194,6 @@ def _settings(main: Main, changes: dict[str, Any]) -> Settings:
             meant = nearest(name, (*known, *inspect.signature(explore).parameters))
             raise UsageError(f"foretold.explore does not know the setting {name!r}.{meant}")
     return Settings().with_changes(**changes)
-
-
-def replay(main: Main, tape: Tape | str | os.PathLike[str]) -> Run:
-    """Run `main` on a tape again, exactly. `tape` is a `Tape` or the path of a tape file."""
-    tape = tape_given(tape, "foretold.replay(main, tape)")
-    done = execute(bind_main(main), tape, Settings.from_tape(tape.settings))
-    if done.error is not None:
-        raise done.error
-    return done
 
 
 def resume(
@@ -190,6 +211,8 @@ def resume(
     The file is written anew with what is found; None if the run holds now.
     """
     path, file = Path(tape), load(tape)
+    if file.tape.settings.get("cold"):
+        isolation = "fork"
     workshop = Workshop(bind_main(main), runner_for(bind_main(main), isolation), wall_s_max)
     workshop.target = file.target
     workshop.replayer = replayer or (replayer_for(main) if confirm else None)
@@ -212,14 +235,22 @@ class Search:
         stored: Mapping[str, Tape] | None = None,
     ) -> None:
         self.main = main
-        self._run_tape = runner_for(main, isolation)
+        warmth = Warmth()
+        self._run_tape = runner_for(main, isolation, warmth=warmth)
         self._maker = Maker(
-            main, settings, isolation, feedback=feedback, swarm=keeps_going, stored=stored
+            main,
+            settings,
+            isolation,
+            feedback=feedback,
+            swarm=keeps_going,
+            stored=stored,
+            warmth=warmth,
         )
         self._feedback = feedback
         self._isolation = isolation
         self.settings = settings
-        self.shrinks = self.confirms = True
+        self.shrinks = True
+        self.shrink_runs: int | None = None
         self.keeps_going = keeps_going
         self.save_to: str | Path | None = None
         self.target = ""
@@ -230,7 +261,7 @@ class Search:
         self.crowd: Crowd | None = None
         """Those who make the runs; None if that is done here."""
         self.outcome = Outcome(0, 0)
-        self._runs_max = 0
+        self.deadline = Deadline()
 
     @contextlib.contextmanager
     def crowd_of(self, executor: str | Executor | None, workers: int) -> Iterator[Crowd]:
@@ -250,10 +281,7 @@ class Search:
             else:
                 who = stack.enter_context(executor_named(executor, workers))
             check_elsewhere(who, self.import_as)
-            yield Crowd(who, workers, recipe, self._note_death)
-
-    def _note_death(self, text: str) -> None:
-        self.outcome.worker_notes.append(text)
+            yield Crowd(who, workers, recipe, self.outcome.worker_notes.append)
 
     def run(
         self,
@@ -264,77 +292,133 @@ class Search:
         time_s: float | None,
     ) -> Outcome:
         """Search, and work out what was found, when those who helped are gone."""
-        outcome = self.outcome
-        outcome.seed, outcome.faults = seed, self.settings.faults
-        self._runs_max = runs
-        try:
-            with crowd as self.crowd:
-                failed = self._search(planner, runs, time_s)
+        outcome = self._begin(runs, seed, time_s)
+        outcome.faults = self.settings.faults
+        with self._interruptible():
+            with (
+                self.deadline.runs_until(RUNS_S),
+                crowd as self.crowd,
+                watchdog.farewell(self._last_words),
+            ):
+                self._search(planner, runs, time_s)
             self.crowd = None
-            outcome.vacuous = planner.is_vacuous and not failed
-            outcome.vacuous |= outcome.discarded == outcome.runs  # none, if time was up before
-            outcome.hollow = hollow_in(outcome)
-            shares = Shares(time_s, len(failed))
-            for seen in failed:
-                self._work_out(seen, shares.next_s())
-        except KeyboardInterrupt:
-            outcome.interrupted = True
-            raise Interrupted(outcome) from None
+            outcome.vacuous = _is_vacuous(outcome, planner.is_vacuous)
+            outcome.hollow, outcome.hints = hollow_in(outcome), hints_in(outcome)
+            self._work_out(time_s)
         return outcome
+
+    def _last_words(self, error: LimitExceeded) -> str:
+        """The process is about to be ended, in the middle of a run: keep its tape, and say what is
+        known of others."""
+        failures = list(self.outcome.failures)
+        if self._maker.at_work is not None and not failures:
+            run, tape = self._maker.at_work
+            found = Failure(error, tape, signature_of(error), run, tape.seed, target=self.target)
+            self._workshop(run).save(found)
+            failures.append(found)
+        return last_words(self.outcome, failures)
 
     def run_all(self, runs: int, seed: int, time_s: float | None, delays: int) -> Outcome:
         """Each schedule with at most so many delays, instead of those that seeds lead to."""
-        outcome = self.outcome
-        outcome.seed, self._runs_max = seed, runs
-        started = real.monotonic()
+        outcome = self._begin(runs, seed, time_s)
         settings = self.settings.with_changes(order="any", strategy="fifo")
         schedules = Enumeration(
-            lambda tape: self._run_tape(tape, settings), settings.on_tape(), delays
+            lambda tape: self._run_in_time(tape, settings), settings.on_tape(), delays
         )
+        with self._interruptible():
+            with self.deadline.runs_until(RUNS_S), watchdog.farewell(self._last_words):
+                self._enumerate(schedules, settings)
+            outcome.vacuous = _is_vacuous(outcome, schedules.nothing_to_choose)
+            self._work_out(time_s)
+        return outcome
+
+    def _begin(self, runs: int, seed: int, time_s: float | None) -> Outcome:
+        self.deadline = Deadline(time_s)
+        self.outcome.seed, self.outcome.runs_max = seed, runs
+        return self.outcome
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """What was found before Ctrl-C was pressed is not lost."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.outcome.interrupted = True
+            raise Interrupted(self.outcome, interrupts.where) from None
+
+    def _run_in_time(self, tape: Tape, settings: Settings) -> Brief:
+        """A run of an enumeration. None begins after the search's time, but for the first."""
+        if self.outcome.runs:
+            self.deadline.check(0)
+        self._maker.at_work = self.outcome.runs + 1, tape
+        done = self._run_tape(tape, settings)
+        if is_time_up(done.signature):
+            raise OutOfTime
+        return done
+
+    def _enumerate(self, schedules: Enumeration, settings: Settings) -> None:
+        """Run one schedule after the other, and say which, however it ends."""
+        outcome, started = self.outcome, real.monotonic()
+        try:
+            with contextlib.suppress(OutOfTime):
+                self._run_schedules(schedules, settings)
+        finally:
+            outcome.covered = schedules.words()
+            outcome.elapsed_s = real.monotonic() - started
+
+    def _run_schedules(self, schedules: Enumeration, settings: Settings) -> None:
         for tape, done in schedules:
             self._count(done)
-            if done.signature is not None:
-                again = self._run_tape(tape, settings, recording=True)
-                if again.signature == done.signature and again.recorded is not None:
-                    tape = again.recorded  # in words that a replay understands
-                found = self._found(tape, done, outcome.runs, seed)
-                self._workshop(outcome.runs).work_out(found)
-            if done.signature is not None or outcome.runs >= runs:
+            if self._note_schedule(tape, done, settings) and not self.keeps_going:
                 break
-            if time_s is not None and real.monotonic() - started > time_s:
+            if self.outcome.runs >= self.outcome.runs_max:
                 break
-        outcome.elapsed_s = real.monotonic() - started
-        outcome.covered = schedules.words()
-        outcome.vacuous = outcome.failure is None and schedules.nothing_to_choose
-        return outcome
+
+    def _note_schedule(self, tape: Tape, done: Brief, settings: Settings) -> bool:
+        """As `_note_failure`."""
+        failed = self._note_first(done, lambda: tape, self.outcome.runs, self.outcome.seed)
+        if done.signature is not None and not self._is_known(done.signature):
+            self._keep_schedule(tape, done, settings)
+        return failed or done.signature is not None
+
+    def _keep_schedule(self, tape: Tape, done: Brief, settings: Settings) -> None:
+        """A schedule fails, the first of its kind. It is not lost if Ctrl-C comes now."""
+        found = self._found(tape, done, self.outcome.runs, self.outcome.seed)
+        try:
+            again = self._run_tape(tape, settings, recording=True)
+            if again.signature == done.signature and again.recorded is not None:
+                found.tape = again.recorded  # in words that a replay understands
+        finally:
+            self._workshop(found.run).save(found)
 
     def keep_corpus(self, folder: Path, corpus: Corpus) -> None:
         """Keep the newest tapes that reached something new."""
         newest = corpus.entries[-STORED_MAX:]
         store_corpus(folder, map(self._maker.recording_of, newest), self.target)
 
-    def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> list[Seen]:
-        """The failing runs, one of each kind."""
+    def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> None:
+        """Make the runs, and keep of the failing ones one of each kind."""
         outcome, rounds = self.outcome, Rounds(planner, runs)
         started = real.monotonic()
         if self.crowd is not None and time_s is not None:
-            self.crowd.until_s = started + time_s + GRACE_S
+            self.crowd.until_s = self.deadline.limit_s + RUNS_S
         results = here(self._maker, rounds) if self.crowd is None else self.crowd.results(rounds)
-        failed: list[Seen] = []
         with contextlib.closing(results):
             for seen in results:
+                if is_time_up(seen.brief.signature):
+                    self.outcome.notes.append(
+                        f"run {seen.errand.number:,} does not count: {seen.brief.message}"
+                    )
+                    break
                 news = self._add(seen)
                 rounds.put(seen, news)
-                if seen.brief.signature is not None:
-                    failed += self._note_failure(seen)
-                    if not self.keeps_going:
-                        break
+                if self._note_failure(seen) and not self.keeps_going:
+                    break
                 outcome.elapsed_s = real.monotonic() - started
                 if time_s is not None and outcome.elapsed_s > time_s:
                     break
         rounds.finish()
         outcome.elapsed_s = real.monotonic() - started
-        return failed
 
     def _add(self, seen: Seen) -> int:
         """Returns how much of what the run reached was new."""
@@ -354,36 +438,68 @@ class Search:
         if done.tally is not None:
             outcome.tally.add(done.tally)
         outcome.notes = outcome.notes or done.notes[:NOTES_MAX]
-        self._tell_progress(outcome.runs, "searching")
+        outcome.first_differs = outcome.first_differs or done.first is not None
+        self._show_progress(outcome.runs, "searching")
 
-    def _tell_progress(self, runs: int, stage: str) -> None:
+    def _note_first(self, done: Brief, tape_of: Callable[[], Tape], run: int, seed: int) -> bool:
+        """The run before `done`, of the same tape and the first in its process, is a failure if it
+        has failed in a way of its own. Another failure is told instead of it if there is one: that
+        can be made smaller."""
+        first, outcome = done.first, self.outcome
+        if first is None or first.signature is None or first.signature == done.signature:
+            return False
+        told = done.signature is None or self.keeps_going
+        if not (told and failed_alone(first, done.signature)):
+            outcome.first_failed = first.how
+            return False
+        if not self._is_known(first.signature, first_only=True):
+            brief = Brief(first.signature, first.digest, 1, 0.0, error=first.error)
+            brief.message = first.message
+            found = self._found(cold(tape_of()), brief, run, seed)
+            found.first_only = True
+            self._workshop(run).save(found)
+        return True
+
+    def _show_progress(self, runs: int, stage: str) -> None:
         if self.on_progress is not None:
             outcome, crowd = self.outcome, self.crowd
             made = runs if crowd is None or stage != "searching" else crowd.made
             reached, failed = outcome.coverage.reached, len(outcome.failures)
-            self.on_progress(Progress(max(runs, made), self._runs_max, failed, stage, reached))
+            self.on_progress(Progress(max(runs, made), outcome.runs_max, failed, stage, reached))
 
-    def _note_failure(self, seen: Seen) -> list[Seen]:
-        """Count a failing run. If it is the first of its kind, keep its tape at once."""
-        done = seen.brief
-        wanted, lineage = done.signature, seen.errand.lineage
-        assert wanted is not None, "only failing runs are noted"
+    def _is_known(self, wanted: Signature, *, first_only: bool = False) -> bool:
+        """Whether a run has failed like this before. It is counted."""
         for known in self.outcome.failures:
-            if known.signature == wanted:
+            if (known.signature, known.first_only) == (wanted, first_only):
                 known.times += 1
-                return []
-        tape = self._maker.tape_of(lineage)
-        run, seed = seen.errand.number, tape.seed if lineage.stored else lineage.seed
-        found = self._found(tape, done, run, seed)
-        found.changes = len(lineage.changes) + bool(lineage.stored)
-        found.configuration = done.configuration
-        self._workshop(run).save(found)
-        return [seen]
+                return True
+        return False
+
+    def _note_failure(self, seen: Seen) -> bool:
+        """Whether the run failed, which is counted, or that before it which does not count. If it
+        is the first of its kind, its tape is kept at once."""
+        done, run, lineage = seen.brief, seen.errand.number, seen.errand.lineage
+        if done.signature is None and done.first is None:
+            return False
+
+        def tape_of() -> Tape:
+            return self._maker.tape_of(lineage)
+
+        seed = tape_of().seed if lineage.stored else lineage.seed
+        failed = self._note_first(done, tape_of, run, seed)
+        if done.signature is None:
+            return failed
+        if not self._is_known(done.signature):
+            found = self._found(tape_of(), done, run, seed)
+            found.changes = len(lineage.changes) + bool(lineage.stored)
+            found.configuration = done.configuration
+            self._workshop(run).save(found)
+        return True
 
     def _found(self, tape: Tape, done: Brief, run: int, seed: int) -> Failure:
         wanted = done.signature
         assert wanted is not None, "only failing runs are noted"
-        if wanted.kind == _MISTAKE:
+        if wanted.kind in _MISTAKES:
             raise _mistake(wanted, done)
         error = done.error or _stand_in(wanted, done.message)
         found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
@@ -391,13 +507,16 @@ class Search:
         self.outcome.failures.append(found)
         return found
 
-    def _work_out(self, seen: Seen, shrink_s_max: float) -> None:
-        wanted, run = seen.brief.signature, seen.errand.number
-        found = next(each for each in self.outcome.failures if each.signature == wanted)
-        if not isinstance(found.exception, WorkerDied):  # that would end this process as well
-            workshop = self._workshop(run)
-            workshop.shrink_s_max = shrink_s_max
-            workshop.work_out(found)
+    def _work_out(self, time_s: float | None) -> None:
+        """All that can be said about each failure."""
+        failures = self.outcome.failures
+        shares = Shares(time_s, len(failures))
+        for found in failures:
+            until_s = shares.next_until_s()
+            if _can_be_repeated(found.exception):
+                workshop = self._workshop(found.run)
+                workshop.until_s = until_s
+                workshop.work_out(found)
 
     def _workshop(self, run: int) -> Workshop:
         return Workshop(
@@ -405,45 +524,59 @@ class Search:
             self._run_tape,
             wall_s_max=self.settings.wall_s_max,
             shrinks=self.shrinks,
+            shrink_runs=self.shrink_runs,
             save_to=self.save_to,
             target=self.target,
             replayer=self.replayer,
-            on_stage=lambda stage: self._tell_progress(run, stage),
+            on_stage=lambda stage: self._show_progress(run, stage),
+            deadline=self.deadline,
         )
 
 
-class Shares:
-    """How long each of several failures may be shrunk. A search that has a time to keep shall not
-    take several times as long because it found much: several failures share that time once more.
-    What one leaves over is the others'."""
-
-    def __init__(self, time_s: float | None, failures: int) -> None:
-        alone = failures == 1
-        self._until_s = None if time_s is None or alone else real.monotonic() + time_s
-        self._left = failures
-
-    def next_s(self) -> float:
-        """For the next failure."""
-        left, self._left = self._left, self._left - 1
-        if self._until_s is None:
-            return SHRINK_S_MAX
-        return min(SHRINK_S_MAX, max(SHARE_S_MIN, (self._until_s - real.monotonic()) / left))
+def _is_vacuous(outcome: Outcome, nothing_chosen: bool) -> bool:
+    """Whether it held and explored nothing; no run at all, if time was up before, is nothing."""
+    none_counts = outcome.discarded == outcome.runs
+    return not outcome.failures and (nothing_chosen or none_counts)
 
 
-_MISTAKE = f"{UsageError.__module__}.{UsageError.__qualname__}"
+_HANG = f"{Hang.__module__}.{Hang.__qualname__}"
+_MISTAKES = {
+    f"{each.__module__}.{each.__qualname__}": each
+    for each in (UsageError, TapeError, TargetError, ModelLooksAround)
+}
+
+
+def _can_be_repeated(error: BaseException) -> bool:
+    """A dead worker would end this process as well; a limit of real time would be spent again and
+    again."""
+    is_slow = isinstance(error, LimitExceeded) and error.in_real_time
+    return not isinstance(error, WorkerDied) and not is_slow
 
 
 def _mistake(wanted: Signature, done: Brief) -> UsageError:
     """A call of foretold's that cannot work as written is nothing that a program does under some
     tapes: there is nothing to shrink or to keep, the test has to be changed."""
     said = done.message if done.error is None else text_of(done.error)
-    error = UsageError(f"{said}\n  at {short_path(wanted.place)}" if wanted.place else said)
+    sort = _MISTAKES[wanted.kind]
+    error = sort(f"{said}\n  at {short_path(wanted.place)}" if wanted.place else said)
     error.in_run = done.error
     return error
 
 
+def last_words(outcome: Outcome, failures: Sequence[Failure]) -> str:
+    """What a search knows that cannot go on: each failure on a line, with its tape."""
+    lines = [f"The search (seed {outcome.seed}) had made {outcome.runs:,} runs."]
+    for found in failures:
+        where = f" at {short_path(found.signature.place)}" if found.signature.place else ""
+        kept = f": foretold replay {short_path(str(found.saved_as))}" if found.saved_as else ""
+        lines.append(f"  {type(found.exception).__name__}{where}{kept}")
+    return "\n".join(lines)
+
+
 def _stand_in(wanted: Signature, message: str) -> BaseException:
     """For an exception that was raised in another process."""
+    if wanted.kind == _HANG:
+        return Hang(message)
     said = f": {message}" if message else ""
     return ForetoldError(f"{wanted.kind}{said} at {wanted.place}")
 

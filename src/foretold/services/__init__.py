@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.world.services import provide
 
 if TYPE_CHECKING:
+    from foretold.services.external.server import External
     from foretold.services.postgres.server import Postgres
     from foretold.services.web.server import Web
 
@@ -28,5 +29,13 @@ async def web(world: Any, *args: Any, **names: Any) -> Web:
     return await begin(world, *args, **names)
 
 
+def external(world: Any, *args: Any, **names: Any) -> External:
+    """A scripted host outside of the program's own system."""
+    from foretold.services.external.server import begin
+
+    return begin(world, *args, **names)
+
+
+provide("external", external)
 provide("postgres", postgres)
 provide("web", web)

@@ -35,7 +35,7 @@ LIST_MAX = 8
 """How many elements a list has at most, if nothing is said: bodies, not bulk data."""
 
 
-class Unknown(Exception):
+class NoStrategy(Exception):
     """There is no strategy for this type; the message says which one."""
 
 
@@ -46,7 +46,7 @@ class Annotations:
         self._nested = nested
 
     def strategy(self, kind: Any, limits: Limits | None = None, depth: int = 0) -> Strategy:
-        """Values of an annotation. Raises `Unknown`."""
+        """Values of an annotation. Raises `NoStrategy`."""
         limits = limits or Limits()
         if limits.is_json:
             inner = Limits(**{**vars(limits), "is_json": False})
@@ -77,7 +77,7 @@ class Annotations:
             made = _of_class(kind, limits) if made is None else made
             if made is not None:
                 return made
-        raise Unknown(getattr(kind, "__name__", None) or repr(kind))
+        raise NoStrategy(getattr(kind, "__name__", None) or repr(kind))
 
     def _union(self, kind: Any, limits: Limits, depth: int) -> Strategy:
         """None first: it is the calm one. A branch that goes too deep is left out."""
@@ -86,7 +86,7 @@ class Annotations:
         for arm in arms:
             try:
                 made.append(self.strategy(arm, limits, depth))
-            except Unknown as unknown:
+            except NoStrategy as unknown:
                 missing.append(unknown)
         if not made:
             raise missing[0]
@@ -121,7 +121,7 @@ class Annotations:
             return []
 
 
-class TooDeep(Unknown):
+class TooDeep(NoStrategy):
     """A class that contains itself: this branch ends here."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from foretold.errors import UsageError
-from foretold.world.world import world_or_none
+from foretold.world.current import world_or_none
 
 if TYPE_CHECKING:
     from foretold.tape import Stream
@@ -26,15 +26,38 @@ P_FIRES = 1 / 4
 
 def buggify(name: str) -> bool:
     """Whether the rare thing called `name` shall happen here and now. Outside of a run: False."""
+    return _fires(name) is not None
+
+
+async def buggify_delay(name: str, low_s: float = 0.001, high_s: float = 0.05) -> float:
+    """Wait here now and then, for so long: between a check and what relies on it, for instance.
+    Returns how long it waited, in seconds. Outside of a run: 0, at once."""
+    if not 0 <= low_s <= high_s:
+        raise UsageError(
+            f"buggify_delay({name!r}, {low_s!r}, {high_s!r}): give the shortest and the longest "
+            "delay in seconds, such as buggify_delay('before the commit', 0.001, 0.05)"
+        )
+    site = _fires(name)
+    if site is None:
+        return 0.0
+    import asyncio  # only who waits needs it: production imports this module
+
+    delay_s = site.between(round(low_s * 1e6), round(high_s * 1e6), "delay, µs") / 1e6
+    await asyncio.sleep(delay_s)
+    return delay_s
+
+
+def _fires(name: str) -> Stream | None:
+    """The choices of a site, if it fires here and now."""
     world = world_or_none()
     if world is None or world.sealed or world.is_calm or world.healed:
-        return False
+        return None
     site = _site(world, name)
     if site is None or not site.chance(P_FIRES, "fires"):
-        return False
+        return None
     world.tally.fault(f"buggify {name}", "injected")
     world.note_fault(f"buggify {name!r} fires on {world.acting_host.name}")
-    return True
+    return site
 
 
 def _site(world: World, name: str) -> Stream | None:

@@ -134,7 +134,7 @@ def _first_line(error: ValueError) -> str:
 
 
 @dataclass
-class Seen:
+class SeenField:
     """What a field has been, in all values."""
 
     declared: Field
@@ -147,7 +147,7 @@ class Reached:
     """What values of a class have reached, field by field."""
 
     def __init__(self, model: Any, depth: int = 0) -> None:
-        self.fields = {f.name: Seen(f) for f in fields_of(model) or ()}
+        self.fields = {f.name: SeenField(f) for f in fields_of(model) or ()}
         self.depth = depth
 
     def add(self, valid: Any, given: Any) -> None:
@@ -162,7 +162,7 @@ class Reached:
                 if fields_of(type(part)) is not None and self.depth < 4:
                     self._inner(seen, type(part)).add(part, part)
 
-    def _inner(self, seen: Seen, kind: type) -> Reached:
+    def _inner(self, seen: SeenField, kind: type) -> Reached:
         if seen.inner is None or not set(seen.inner.fields) >= {
             f.name for f in fields_of(kind) or ()
         }:
@@ -192,7 +192,7 @@ def _was_given(given: Any, declared: Field) -> bool:
     return True
 
 
-def _missing_of(seen: Seen) -> Iterator[str]:
+def _missing_of(seen: SeenField) -> Iterator[str]:
     arms = list(_arms(seen.declared.kind, seen.declared.limits))
     for kind, limits in arms:
         if kind is type(None):

@@ -28,7 +28,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from foretold.errors import UsageError
-from foretold.spec.primitives import Alphabet, CalmSource, Catalogue, ChoiceSource, Drawer
+from foretold.spec.primitives import Alphabet, CalmSource, ChoiceSource, Drawer, NotoriousValues
 
 SUPPORTED_HYPOTHESIS = ">=6.170.1,<7"
 """Tested range. Elsewhere the adapter still loads, if it finds everything it builds on."""
@@ -58,7 +58,7 @@ try:
     from hypothesis.utils.conventions import not_set
 except ImportError as moved:
     raise UsageError(
-        f"Hypothesis {hypothesis.__version__} has moved what foretold builds on ({moved}). "
+        f"Hypothesis {hypothesis.__version__} has moved names that foretold needs ({moved}). "
         f"Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
     ) from moved
 
@@ -152,8 +152,8 @@ def _blank_data() -> dict[str, Any]:
 
 if _missing := missing_private_api():
     raise UsageError(
-        f"Hypothesis {hypothesis.__version__} lacks {', '.join(_missing)}, on which foretold "
-        f"builds. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
+        f"Hypothesis {hypothesis.__version__} lacks {', '.join(_missing)}, which foretold "
+        f"needs. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
     )
 
 _BLANK = _blank_data()
@@ -162,7 +162,7 @@ _unwrap: Callable[[Any], Any] = st_lazy.unwrap_strategies
 
 # ---------------------------------------------------------------- primitives
 
-_catalogue = Catalogue(GLOBAL_CONSTANTS.integers, GLOBAL_CONSTANTS.floats)
+_catalogue = NotoriousValues(GLOBAL_CONSTANTS.integers, GLOBAL_CONSTANTS.floats)
 _alphabets: dict[int, tuple[IntervalSet, Alphabet]] = {}
 
 

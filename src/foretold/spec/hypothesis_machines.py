@@ -47,7 +47,7 @@ try:
     from hypothesis.vendor.pretty import RepresentationPrinter
 except ImportError as moved:
     raise UsageError(
-        f"Hypothesis {hypothesis.__version__} has moved what foretold builds on ({moved}). "
+        f"Hypothesis {hypothesis.__version__} has moved names that foretold needs ({moved}). "
         f"Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
     ) from moved
 
@@ -80,8 +80,8 @@ def missing_private_api() -> list[str]:
 
 if _missing := missing_private_api():
     raise UsageError(
-        f"Hypothesis {hypothesis.__version__} lacks {', '.join(_missing)}, on which foretold "
-        f"builds. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
+        f"Hypothesis {hypothesis.__version__} lacks {', '.join(_missing)}, which foretold "
+        f"needs. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
     )
 
 
@@ -243,7 +243,9 @@ class MachineRun:
     def _run(self) -> None:
         self.machine = machine = self.kind()
         if not isinstance(machine, RuleBasedStateMachine):
-            raise UsageError(f"{self.kind.__name__}() gives no machine but {machine!r}")
+            raise UsageError(
+                f"{self.kind.__name__}() must return a state machine; it returned {machine!r}"
+            )
         vars(self.data).update(hypothesis_runner=machine)
         vars(machine).update(_observability_predicates=Counter())
         self.rules = machine._rules_strategy.rules

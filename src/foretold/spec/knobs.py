@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from foretold.arguments import plain
 from foretold.errors import UsageError
 from foretold.trace import encode
-from foretold.world.world import world_or_none
+from foretold.world.current import world_or_none
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ def knob(name: str, options: Sequence[T]) -> T:
     world = world_or_none()
     if world is None or world.sealed:
         return options[0]
+    name = plain(name)
     key = ("knob", name)
     if key not in world.shared:
         index = world.tape.stream("knob", name).choose(len(options), name)

@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from hypothesis.strategies import SearchStrategy
 
+    from foretold.keywords import ApiSettings
     from foretold.spec.drift import Drift
     from foretold.spec.openapi.machine import ApiMachine
 
+M = TypeVar("M")
 
-def from_model(model: type, /, **overrides: SearchStrategy[Any]) -> SearchStrategy[Any]:
+
+def from_model(model: type[M], /, **overrides: SearchStrategy[Any]) -> SearchStrategy[M]:
     """Values of a Pydantic model (or of a dataclass, or of a `TypedDict`), as a strategy.
 
         orders = foretold.from_model(Order, quantity=st.integers(1, 3))
@@ -41,7 +46,7 @@ def drift(strategy: SearchStrategy[Any], model: type, *, samples: int | None = N
     return module.drift(strategy, model, samples=samples or module.SAMPLES)
 
 
-def openapi(app_or_schema: Any, /, **settings: Any) -> type[ApiMachine]:
+def openapi(app_or_schema: Any, /, **settings: Unpack[ApiSettings]) -> type[ApiMachine]:
     """A machine from the schema of a web API: a rule for each operation.
 
         Shop = foretold.openapi(app, credentials=lambda actor: {"X-User": actor.name})
@@ -52,7 +57,8 @@ def openapi(app_or_schema: Any, /, **settings: Any) -> type[ApiMachine]:
     `only` and `skip`, names of operations; `overrides`, strategies by the name of a parameter or
     field (`"quantity"`, or `"create_order.quantity"`); `feeds`, which parameter names which
     resource (`{"basket": "order"}`); `strict=True`: undocumented 4xx count as well; `wide=True`:
-    whole numbers without bounds have more than 32 bits; `name`, of the class.
+    whole numbers without bounds have more than 32 bits; `oracle=None`: requests at the same time
+    need not end as in some serial order; `name`, of the class.
 
     Derive a class from it for more: `serve` (what answers in this run), `credentials`, `login`,
     rules and invariants of your own. What is checked besides: docs/openapi.md.

@@ -20,7 +20,7 @@ from hypothesis.errors import InvalidArgument
 
 from foretold.arguments import nearest
 from foretold.errors import UsageError
-from foretold.spec.annotations import Annotations, TooDeep, Unknown
+from foretold.spec.annotations import Annotations, NoStrategy, TooDeep
 from foretold.spec.hypothesis_adapter import StepDiscarded, draw
 from foretold.spec.hypothesis_filters import TRIES, Persistent
 from foretold.spec.limits import Impossible, Limits
@@ -67,7 +67,7 @@ def from_model(model: type, /, **overrides: Strategy) -> Strategy:
     except TooDeep as inside:
         raise UsageError(
             f"from_model({model.__name__}): {inside} contains itself without end: each value needs "
-            "another one. Let a field on the way have a default, or be None; or give a strategy: "
+            "another one. Give a field of the cycle a default, let it be None, or give a strategy: "
             f"from_model({model.__name__}, {fields[0].name}=st.…)"
         ) from None
     _check_hopeless(model, found)
@@ -158,7 +158,7 @@ def _strategy_of(
                 f"from_model({model.__name__}): no value for the field {field.name!r}: {said}. "
                 f"Give a strategy: from_model({model.__name__}, {field.name}=st.…)"
             ) from None
-        except Unknown as unknown:
+        except NoStrategy as unknown:
             if isinstance(unknown, TooDeep) and not field.required:
                 continue
             if isinstance(unknown, TooDeep):
@@ -175,7 +175,7 @@ def _strategy_of(
     return Persistent(drawn.map(lambda values: _built(build, values)), _is_valid)
 
 
-class Refused(NamedTuple):
+class Rejected(NamedTuple):
     """What a model's validator said against a value."""
 
     values: Any
@@ -183,14 +183,14 @@ class Refused(NamedTuple):
 
 
 def _is_valid(built: Any) -> bool:
-    return not isinstance(built, Refused)
+    return not isinstance(built, Rejected)
 
 
 def _built(build: Callable[[Any], Any], values: Any) -> Any:
     try:
         return build(values)
     except (ValueError, TypeError, AssertionError) as error:  # ValidationError is a ValueError
-        return Refused(values, str(error))
+        return Rejected(values, str(error))
 
 
 def is_root(model: Any) -> bool:

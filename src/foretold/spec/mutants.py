@@ -11,12 +11,13 @@ nobody would notice. Which one is on stands on the tape, as the setting `mutant`
 
 from __future__ import annotations
 
+from foretold.arguments import plain
 from foretold.errors import UsageError
-from foretold.world.world import world_or_none
+from foretold.world.current import world_or_none
 
 
 def mutant(name: str) -> bool:
-    """Whether the bug called `name` is planted. False, unless somebody tests the tests."""
+    """Whether the bug called `name` is switched on. False, except in a search with mutants."""
     world = world_or_none()
     if world is None or world.sealed:
         return False
@@ -24,5 +25,5 @@ def mutant(name: str) -> bool:
         raise UsageError(
             f"mutant needs a name, such as mutant('no check of the balance'); got {name!r}"
         )
-    world.tally.mutants[name] = 1
+    world.tally.mutants[plain(name)] = 1
     return name == world.settings.mutant

@@ -72,7 +72,7 @@ def in_python(pattern: str) -> str:
     try:
         re.compile(found)
     except re.error:
-        raise Impossible(f"the pattern {pattern!r} is none that Python can read: {first}") from None
+        raise Impossible(f"Python cannot read the pattern {pattern!r}: {first}") from None
     return found
 
 

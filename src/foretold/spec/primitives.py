@@ -105,7 +105,7 @@ def rung(
 # ---------------------------------------------------------------- integers
 
 
-class Side(NamedTuple):
+class HalfLine(NamedTuple):
     """The integers on one side of the simplest one: `size` of them, `step` is 1 or -1."""
 
     first: int
@@ -134,11 +134,11 @@ def integer_plan(
     floor = low if low is not None else -max(UNBOUNDED, 2 * abs(high or 0))
     ceiling = high if high is not None else max(UNBOUNDED, 2 * abs(low or 0))
     first = min(max(towards, floor), ceiling)
-    above = Side(first, ceiling - first + 1, 1)
+    above = HalfLine(first, ceiling - first + 1, 1)
     # Downward of a wide range the simplest value comes again: -7 then turns into 7 by one choice.
     # In a small one it does not, so that each value is enumerated once.
     again = int(ceiling - floor >= UNIFORM_MAX and first > floor)
-    below = Side(first - 1 + again, first - floor + again, -1)
+    below = HalfLine(first - 1 + again, first - floor + again, -1)
     near_above, near_below = min(above.size, UNIFORM_MAX), min(below.size, UNIFORM_MAX)
     p_down = near_below / (near_above + near_below)
     ups = {value: weight / (1 - p_down) for value, weight in weights.items() if value >= first}
@@ -149,7 +149,7 @@ def integer_plan(
 
 
 def _integer_rungs(
-    side: Side, weights: Mapping[int, float], notorious: Iterable[int]
+    side: HalfLine, weights: Mapping[int, float], notorious: Iterable[int]
 ) -> tuple[Rung[int], ...]:
     if side.size == 0:
         return ()
@@ -169,7 +169,7 @@ def _integer_rungs(
     return (*rungs, last)
 
 
-def _weighted_rung(side: Side, weights: Mapping[int, float], rungs: int) -> Rung[int]:
+def _weighted_rung(side: HalfLine, weights: Mapping[int, float], rungs: int) -> Rung[int]:
     """The whole range, with the values that are asked for more often; one of so many rungs."""
     lightest = min(weights.values())
     slots = [
@@ -298,7 +298,7 @@ class Alphabet:
         return self._words
 
 
-class Catalogue:
+class NotoriousValues:
     """The notorious values, and the plans that were made of them so far."""
 
     def __init__(self, integers: Iterable[int], floats: Iterable[float]) -> None:

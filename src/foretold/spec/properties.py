@@ -5,9 +5,10 @@ Outside a run they do nothing, so they may stay in production code.
 
 from __future__ import annotations
 
+from foretold.arguments import plain
 from foretold.errors import PropertyViolated, UsageError
 from foretold.trace import encode
-from foretold.world.world import world_or_none
+from foretold.world.current import world_or_none
 
 
 def always(condition: object, message: str, **details: object) -> bool:
@@ -32,6 +33,7 @@ def sometimes(condition: object, message: str, **details: object) -> bool:
     """`condition` should hold here at least once in a campaign, else the test tests too little."""
     world = world_or_none()
     if world is not None and not world.sealed:
+        message = plain(message)
         world.expected.setdefault(message, False)
         if condition:
             world.expected[message] = True

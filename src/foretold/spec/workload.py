@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from foretold.arguments import printable
 from foretold.errors import RunDiscarded, UsageError
-from foretold.tape import WORKLOAD
+from foretold.kernel.numbers import WITHOUT_ORDER
+from foretold.tape import WORKLOAD, Stream
 from foretold.trace import encode
-from foretold.world.world import World, world_or_none
+from foretold.trace.events import Chose
+from foretold.world.current import world_or_none
+from foretold.world.omens import BOUND
+from foretold.world.world import World
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -29,18 +33,25 @@ def _world_for(call: str) -> World:
     return world
 
 
+def _source(world: World) -> Stream:
+    """A call of a storm has choices of its own: they are the same in each order of the calls."""
+    bound = BOUND.get()
+    party = () if bound is None or not bound.party else (bound.party,)
+    return world.tape.stream(WORKLOAD, *party)
+
+
 def _note(world: World, call: str, label: str | None, value: object) -> None:
     text = f"{call} {label or ''} = {encode(value)}"
     world.trace.note(text)
     if world.trace.detail:
-        world.home.kernel.keep("chose", f"{printable(label or call)} = {value!r}", None)
+        world.home.kernel.keep(Chose, label=printable(label or call), value=repr(value))
 
 
 def choose(options: Sequence[T], label: str | None = None) -> T:
     """One of `options`, by the tape. The first is the calm one."""
     world = _world_for("choose(options)")
     _check_options(options)
-    value = world.tape.stream(WORKLOAD).pick(options, label)
+    value = _source(world).pick(options, label)
     _note(world, "choose", label, value)
     return value
 
@@ -75,7 +86,7 @@ def between(low: int, high: int, label: str | None = None) -> int:
                 f"foretold.between takes whole numbers, got {bound!r}. "
                 "For others write foretold.draw(st.floats(low, high))."
             )
-    value = world.tape.stream(WORKLOAD).between(low, high, label)
+    value = _source(world).between(low, high, label)
     _note(world, "between", label, value)
     return value
 
@@ -85,7 +96,7 @@ def draw(strategy: SearchStrategy[T], label: str | None = None) -> T:
     world = _world_for("draw(strategy)")
     from foretold.spec import hypothesis_adapter
 
-    source, shared = world.tape.stream(WORKLOAD), shared_of(world)
+    source, shared = _source(world), shared_of(world)
     try:
         value = hypothesis_adapter.draw(strategy, source, label, shared)
     except hypothesis_adapter.StepDiscarded as discarded:
@@ -118,7 +129,7 @@ def _refuse_what_cannot_be_awaited(given: Sequence[object]) -> None:
     )
 
 
-async def together(*awaitables: Awaitable[Any]) -> list[Any]:
+async def together(*awaitables: Awaitable[T]) -> list[T]:
     """Run all at once; the results in the order of the arguments.
 
     If some raise, the first exception (in time) is raised as it is, after all have ended. If the
@@ -143,3 +154,6 @@ async def together(*awaitables: Awaitable[Any]) -> list[Any]:
     if failed:
         await failed[0]
     return [task.result() for task in tasks]
+
+
+WITHOUT_ORDER.add(together.__code__)  # the sets that `wait` makes of the tasks are not looked at

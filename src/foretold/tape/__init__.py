@@ -3,15 +3,14 @@
 Nothing in here knows what a choice is for.
 """
 
-from foretold.tape.file import (
+from foretold.tape.about import (
     FailureNote,
+    StockNote,
     TapeFile,
-    dumps,
     environment_differences,
-    load,
-    loads,
-    save,
+    hash_seed_here,
 )
+from foretold.tape.file import dumps, load, loads, save
 from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Schedule, Slow
 from foretold.tape.streams import Choice, Stream
 from foretold.tape.tape import WORKLOAD, Setting, Tape, enumerate_tapes
@@ -26,12 +25,14 @@ __all__ = [
     "Schedule",
     "Setting",
     "Slow",
+    "StockNote",
     "Stream",
     "Tape",
     "TapeFile",
     "dumps",
     "enumerate_tapes",
     "environment_differences",
+    "hash_seed_here",
     "load",
     "loads",
     "save",

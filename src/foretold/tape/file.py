@@ -15,6 +15,7 @@ r"""The tape's file: text that a person can read and a program can trust.
     [schedule]
     hold main transfer-2 step 3 until transfer ended
     slow main poll step 5 by 3000000 ns
+    late main poll step 9 by 700000 ns
 
     [stream workload]
     3/10 amount
@@ -38,20 +39,23 @@ import os
 import re
 import secrets
 import stat
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
-from foretold._version import VERSION
+from foretold.arguments import SEED_BITS_MAX
 from foretold.errors import TapeError
+from foretold.tape.about import FailureNote, StockNote, TapeFile, environment_differences
 from foretold.tape.schedule import ENDED, Exception_, Hold, Schedule, Slow
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Setting, Tape
+
+__all__ = [
+    "FailureNote", "StockNote", "Tape", "TapeFile", "dumps", "environment_differences", "load",
+    "loads", "save",
+]  # fmt: skip  # one to a line would be half a page
 
 MAGIC = "foretold tape "
 FORMAT = 1
@@ -62,7 +66,9 @@ LINE_CHARS_MAX = 65_536
 ENTRIES_MAX = 5_000_000
 """Choices and exceptions in all: a short line with a large repeat must not fill the memory."""
 HEX_DIGITS_MAX = 10_000
-MESSAGE_CHARS_MAX = 500
+INTEGER_BITS_MAX = 4 * HEX_DIGITS_MAX
+COUNT_BITS_MAX = 80
+"""Of what counts something: steps, nanoseconds, tries. All of it can be shown, and added up."""
 
 _DECIMAL_BELOW = 1 << 128
 _ORIGINS = ("seeded", "recorded", "derived")
@@ -74,7 +80,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[^ "]++')
 _LINE = re.compile(rf"(?:{_TOKEN.pattern})(?: (?:{_TOKEN.pattern}))*+")
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/,=()<>\[\]@+-]+")
 # Words of the grammar. Quoted as names, so that a sentence reads one way for a person as well.
-_GRAMMAR = re.compile(r"x[0-9]+|hold|slow|step|until|ended|by|ns|at")
+_GRAMMAR = re.compile(r"x[0-9]+|hold|slow|late|step|until|ended|by|ns|at")
 _INTEGER = re.compile(rf"0|-?(?:[1-9][0-9]{{0,38}}|0x[1-9a-f][0-9a-f]{{0,{HEX_DIGITS_MAX - 1}}})")
 _REPEAT = re.compile(r"x[1-9][0-9]{0,8}")
 _FIRST_LINE = re.compile(rf"{MAGIC}([1-9][0-9]{{0,8}})\r?(?:\n|\Z)")
@@ -87,65 +93,6 @@ _HIDDEN = re.compile(
 _UNESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPED = {char: f"\\{short}" for short, char in _UNESCAPED.items()}
 _CONSTANTS: dict[str, Setting] = {"none": None, "true": True, "false": False}
-
-
-def hash_seed_here() -> int | None:
-    """The hash seed of this process, or None if it is a random one."""
-    if not sys.flags.hash_randomization:
-        return 0
-    value = "" if sys.flags.ignore_environment else os.environ.get("PYTHONHASHSEED", "")
-    # "0" would have switched randomisation off: then it was set after the process began.
-    return (int(value) or None) if re.fullmatch("[0-9]{1,10}", value) else None
-
-
-@dataclass(frozen=True, slots=True)
-class FailureNote:
-    """What went wrong in the run, for a person; only the first line of the message is kept."""
-
-    type_name: str
-    message: str = ""
-    place: str = ""
-    """`file:line`, or empty."""
-
-    def __post_init__(self) -> None:
-        lines = (line.strip() for line in self.message.splitlines())
-        first = next(filter(None, lines), "")[:MESSAGE_CHARS_MAX].rstrip()
-        object.__setattr__(self, "message", first)
-
-
-@dataclass(frozen=True, slots=True)
-class TapeFile:
-    """A tape, and under which circumstances it was recorded."""
-
-    tape: Tape
-    target: str = ""
-    """A pytest node id or `module:function`, or empty."""
-    failure: FailureNote | None = None
-    digest: str | None = None
-    """The digest of the run's trace."""
-    foretold: str = VERSION
-    python: str = field(default_factory=python_version)
-    implementation: str = sys.implementation.name
-    platform: str = sys.platform
-    hash_seed: int | None = field(default_factory=hash_seed_here)
-    unfinished: bool = False
-    """Saved while it was being shrunk: there may be a smaller one."""
-
-
-def environment_differences(file: TapeFile) -> list[str]:
-    """What is different here from where the tape was recorded, each as half a sentence."""
-    pairs = [
-        ("by foretold ", file.foretold, VERSION),
-        ("on Python ", file.python, python_version()),
-        ("on ", file.implementation, sys.implementation.name),
-        ("on ", file.platform, sys.platform),
-    ]
-    if file.hash_seed is not None:
-        here = hash_seed_here()
-        pairs.append(
-            ("with hash seed ", str(file.hash_seed), "random" if here is None else str(here))
-        )
-    return [f"recorded {how}{there}, this is {here}" for how, there, here in pairs if there != here]
 
 
 # Writing
@@ -167,18 +114,18 @@ def _header_lines(file: TapeFile) -> Iterator[str]:
     tape = file.tape
     if tape.origin == "enumerated":
         raise _Malformed(
-            "an enumerated tape is a place in a loop; write what was chosen there instead: run "
+            "an enumerated tape is a position in a loop. Save what was chosen there instead: run "
             "tape.fresh(recording=True), and save its .recorded()"
         )
     yield f"foretold {_name(file.foretold)}"
     yield f"python {_name(file.python)} {_name(file.implementation)}"
     yield f"platform {_name(file.platform)}"
     if file.hash_seed is not None:
-        yield f"hash-seed {_integer(file.hash_seed, low=0)}"
+        yield f"hash-seed {_count(file.hash_seed, low=0)}"
     if file.target:
         yield f"target {_name(file.target)}"
     yield f"origin {tape.origin}"
-    yield f"seed {_integer(tape.seed)}"
+    yield f"seed {_integer(tape.seed, bits=SEED_BITS_MAX)}"
     for key, value in sorted(tape.settings.items()):
         yield f"setting {_name(key)} {_setting(value)}"
     if file.failure is not None:
@@ -187,6 +134,14 @@ def _header_lines(file: TapeFile) -> Iterator[str]:
         yield f"digest {_name(file.digest)}"
     if file.unfinished:
         yield "shrinking unfinished"
+    if file.stock is not None:
+        yield _stock_line(file.stock)
+
+
+def _stock_line(stock: StockNote) -> str:
+    if stock.possible is None:
+        return f"stock unseen {_count(stock.tries, low=0)}"
+    return "stock seen" if stock.possible else f"stock excluded {_quoted(stock.reason)}"
 
 
 def _failure_line(failure: FailureNote) -> str:
@@ -204,10 +159,11 @@ def _body_lines(tape: Tape) -> Iterator[str]:
 
 
 def _sentence(entry: Exception_) -> str:
-    who = f"{_name(entry.host)} {_name(entry.actor)} step {_integer(entry.step, low=1)}"
+    who = f"{_name(entry.host)} {_name(entry.actor)} step {_count(entry.step, low=1)}"
     if isinstance(entry, Slow):
-        return f"slow {who} by {_integer(entry.ns, low=0)} ns"
-    until = "ended" if entry.until_step == ENDED else f"step {_integer(entry.until_step, low=1)}"
+        word = "late" if entry.asleep else "slow"
+        return f"{word} {who} by {_count(entry.ns, low=0)} ns"
+    until = "ended" if entry.until_step == ENDED else f"step {_count(entry.until_step, low=1)}"
     return f"hold {who} until {_name(entry.until_actor)} {until}"
 
 
@@ -234,17 +190,18 @@ def _escaped(char: str) -> str:
     return char if char.isprintable() else f"\\u{{{ord(char):x}}}"
 
 
-def _integer(value: int, *, low: int | None = None) -> str:
+def _count(value: int, *, low: int) -> str:
+    return _integer(value, low=low, bits=COUNT_BITS_MAX)
+
+
+def _integer(value: int, *, low: int | None = None, bits: int = INTEGER_BITS_MAX) -> str:
     if not isinstance(value, int):
         raise _Malformed(f"{_short(repr(value))} stands where a whole number is needed")
     if low is not None and value < low:
         raise _Malformed(f"{_integer(value)} is too small there: {_integer(low)} or more is needed")
-    if abs(value) < _DECIMAL_BELOW:
-        return str(int(value))  # int(): True is a number too
-    text = hex(value)
-    if len(text.lstrip("-")) - 2 > HEX_DIGITS_MAX:
-        raise _Malformed(f"it holds a number with more than {HEX_DIGITS_MAX} hexadecimal digits")
-    return text
+    if value.bit_length() > bits:
+        raise _Malformed(f"it holds a number with more than {bits} bits, where that is too large")
+    return str(int(value)) if abs(value) < _DECIMAL_BELOW else hex(value)  # int(): True is one too
 
 
 def _setting(value: Setting) -> str:
@@ -253,7 +210,7 @@ def _setting(value: Setting) -> str:
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, int):
-        return _integer(value)
+        return _integer(value, bits=SEED_BITS_MAX)
     if isinstance(value, float):
         # Infinities and -0.0 come back as they were; of a NaN, only that it is one.
         return repr(float(value))
@@ -355,7 +312,7 @@ class _Reader:
                 self._stream = self.choices[stream] = []
                 self._take = self._take_choice
             case _:
-                raise _Malformed(f"{_short(line)} opens no section that may stand here")
+                raise _Malformed(f"{_short(line)} is not a section that is allowed here")
 
     def _take_header(self, line: str) -> None:
         match _tokens(line):
@@ -424,13 +381,19 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(code, 16))
 
 
-def _read_integer(token: str, *, low: int | None = None) -> int:
+def _read_integer(token: str, *, low: int | None = None, bits: int = INTEGER_BITS_MAX) -> int:
     if not _INTEGER.fullmatch(token):
-        raise _Malformed(f"{_short(token)} is no whole number, or has too many digits")
+        raise _Malformed(f"{_short(token)} is not a whole number, or has too many digits")
     value = int(token, 16 if "x" in token else 10)
     if low is not None and value < low:
         raise _Malformed(f"{_short(token)} is too small there")
+    if value.bit_length() > bits:
+        raise _Malformed(f"{_short(token)} is too large there: it has more than {bits} bits")
     return value
+
+
+def _read_count(token: str, *, low: int) -> int:
+    return _read_integer(token, low=low, bits=COUNT_BITS_MAX)
 
 
 def _read_setting(token: str) -> Setting:
@@ -442,7 +405,7 @@ def _read_setting(token: str) -> Setting:
     with suppress(ValueError):
         if repr(value := float(token)) == token:
             return value
-    return _read_integer(token)
+    return _read_integer(token, bits=SEED_BITS_MAX)
 
 
 def _read_sentence(tokens: list[str]) -> Exception_:
@@ -450,16 +413,18 @@ def _read_sentence(tokens: list[str]) -> Exception_:
         case ["hold", host, actor, "step", step, "until", other, "ended"]:
             until = ENDED
         case ["hold", host, actor, "step", step, "until", other, "step", until_step]:
-            until = _read_integer(until_step, low=1)
-        case ["slow", host, actor, "step", step, "by", ns, "ns"]:
+            until = _read_count(until_step, low=1)
+        case ["slow" | "late" as word, host, actor, "step", step, "by", ns, "ns"]:
             names = _read_name(host), _read_name(actor)
-            return Slow(*names, _read_integer(step, low=1), _read_integer(ns, low=0))
+            counts = _read_count(step, low=1), _read_count(ns, low=0)
+            return Slow(*names, *counts, asleep=word == "late")
         case _:
             raise _Malformed(
                 "a schedule has the sentences `hold HOST ACTOR step N until ACTOR ended`, "
-                "`hold HOST ACTOR step N until ACTOR step N`, `slow HOST ACTOR step N by N ns`"
+                "`hold HOST ACTOR step N until ACTOR step N`, `slow HOST ACTOR step N by N ns`, "
+                "`late HOST ACTOR step N by N ns`"
             )
-    step_number = _read_integer(step, low=1)
+    step_number = _read_count(step, low=1)
     return Hold(_read_name(host), _read_name(actor), step_number, _read_name(other), until)
 
 
@@ -483,13 +448,19 @@ def _read_header(tokens: list[str]) -> dict[str, Any]:
         case ["python", version, implementation]:
             return {"python": _read_name(version), "implementation": _read_name(implementation)}
         case ["hash-seed", number]:
-            return {"hash_seed": _read_integer(number, low=0)}
+            return {"hash_seed": _read_count(number, low=0)}
         case ["seed", number]:
-            return {"seed": _read_integer(number)}
+            return {"seed": _read_integer(number, bits=SEED_BITS_MAX)}
         case ["origin", origin] if origin in _ORIGINS:
             return {"origin": origin}
         case ["shrinking", "unfinished"]:
             return {"unfinished": True}
+        case ["stock", "seen"]:
+            return {"stock": StockNote(True)}
+        case ["stock", "excluded", reason]:
+            return {"stock": StockNote(False, reason=_read_name(reason))}
+        case ["stock", "unseen", tries]:
+            return {"stock": StockNote(None, tries=_read_count(tries, low=0))}
         case ["failure", type_name, message]:
             return {"failure": FailureNote(_read_name(type_name), _read_name(message))}
         case ["failure", type_name, message, "at", place]:

@@ -18,6 +18,9 @@ Key = tuple[str, str, int]
 ENDED = 0
 """As `until_step`: the hold lasts until the other actor has ended."""
 
+SLOW_NS_MAX = 8_000_000
+"""A search makes nothing later than this: no healthy time limit shall expire by it."""
+
 CALLBACKS = "(callbacks)"
 """The actor that stands for a host's plain callbacks, which belong to no task."""
 
@@ -39,12 +42,14 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """The step `step` of `actor` takes `ns` longer than usual: the whole host stands still."""
+    """The step `step` of `actor` takes `ns` longer than usual: the whole host stands still. With
+    `asleep` the loop sleeps after that step, and wakes up so much later than it should."""
 
     host: str
     actor: str
     step: int
     ns: int
+    asleep: bool = False
 
     @property
     def key(self) -> Key:

@@ -66,7 +66,7 @@ class Stream:
     def choose(self, n: int, label: str | None = None) -> int:
         """A number from 0 to n - 1. 0 is the calm one."""
         if not isinstance(n, int):
-            raise UsageError(f"choose({n!r}) cannot count that: n must be a whole number")
+            raise UsageError(f"choose({n!r}): n must be a whole number")
         if n < 1:
             raise UsageError(f"choose({n}) has nothing to choose from: n must be at least 1")
         if n == 1:
@@ -76,7 +76,7 @@ class Stream:
     def chance(self, p: float, label: str | None = None) -> bool:
         """True with probability `p`. False is the calm choice; 0 and 1 leave nothing to choose."""
         if not 0 <= p <= 1:
-            raise UsageError(f"chance({p}) is no probability: it must lie between 0 and 1")
+            raise UsageError(f"chance({p}): a probability lies between 0 and 1")
         if p in (0, 1):
             return bool(p)
         return bool(self._draw_chance(p, label or ""))
@@ -133,11 +133,15 @@ class Stream:
         not calm, it collides with the next one. The calm seed 0 gives distinct bytes as well.
         """
         if n < 0:
-            raise UsageError(f"bytes({n}) cannot be: a length is 0 or more")
+            raise UsageError(f"bytes({n}): a length is 0 or more")
         if self._bytes is None:
             seed = self._bytes_seed(label or "bytes")
             self._bytes = generator_for(seed, f"{self.name}/bytes")
         return self._bytes.randbytes(n)
+
+    @property
+    def gave_bytes(self) -> bool:
+        return self._bytes is not None
 
     def _bytes_seed(self, label: str) -> int:
         return self.choose(BYTES_SEED_BOUND, label)
@@ -239,10 +243,16 @@ class Odometer:
     is turned and all behind it are dropped, so that every combination is met exactly once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, streams: frozenset[str] | None = None) -> None:
+        self._streams = streams
+        """The first words of the streams that are counted through; None: of all."""
         self.digits: list[list[int]] = []
         self.position = 0
         self._reached = 0
+
+    def goes_through(self, stream: str) -> bool:
+        """Whether this stream is enumerated. The others are calm."""
+        return self._streams is None or stream.partition("/")[0] in self._streams
 
     def rewind(self) -> None:
         """Read the same combination again."""

@@ -74,7 +74,9 @@ class Tape:
         """Not None: the choices are the beginning of a run, which goes on by chance."""
         self.log: Any = None
         """Where the schedulers note what they do, if a search enumerates schedules; then these are
-        not those of a replay (`kernel/schedulers/causal.py`)."""
+        not those of a replay (`kernel/schedulers/logged.py`)."""
+        self.audit: Any = None
+        """Where the run notes what it has to do with time, if a search asks (`kernel/audit.py`)."""
         self._odometer = odometer
         self._streams: dict[str, Stream] = {}
 
@@ -106,6 +108,7 @@ class Tape:
         )
         copy.continuation = self.continuation
         copy.log = self.log
+        copy.audit = self.audit
         return copy
 
     def continued(self, draws: Mapping[str, int], from_ns: int, seed: int) -> Tape:
@@ -128,7 +131,7 @@ class Tape:
             if self.origin == "seeded" and schedule is None and settings is not None:
                 return Tape.seeded(self.seed, settings)
             raise UsageError(
-                f"this {self.origin} tape has no choices yet that could stay: run "
+                f"this {self.origin} tape holds no recorded choices: run "
                 "tape.fresh(recording=True), and derive from its .recorded()"
             )
         copy = Tape(
@@ -168,8 +171,8 @@ class Tape:
     def _open(self, name: str) -> Stream:
         if self.origin == "seeded":
             return SeededStream(name, self.seed, recording=self.recording)
-        if self._odometer is not None:
-            if not self._streams:
+        if self._odometer is not None and self._odometer.goes_through(name):
+            if not any(isinstance(each, EnumeratedStream) for each in self._streams.values()):
                 self._odometer.rewind()  # a fresh() one begins at the start, whoever read before
             return EnumeratedStream(name, self._odometer, recording=self.recording)
         entries = self.choices.get(name, ())
@@ -181,6 +184,12 @@ class Tape:
     def draws(self) -> dict[str, int]:
         """How many choices were drawn so far, by stream."""
         return {name: stream.draws for name, stream in self._streams.items()}
+
+    @property
+    def drew_bytes(self) -> bool:
+        """Whether the program asked for bytes, of which an enumeration gives one kind only."""
+        streams = self._streams.values()
+        return any(s.gave_bytes for s in streams if not s.name.startswith("entropy/"))
 
     @property
     def misfit(self) -> str | None:
@@ -221,7 +230,9 @@ class Tape:
         return self.stream(WORKLOAD).bytes(n, label)
 
 
-def enumerate_tapes(limit: int | None = None) -> Iterator[Tape]:
+def enumerate_tapes(
+    limit: int | None = None, *, streams: Collection[str] | None = (WORKLOAD,)
+) -> Iterator[Tape]:
     """Every tape in turn: each combination of choices that the loop's body draws, exactly once.
 
         for tape in foretold.enumerate_tapes():
@@ -229,12 +240,15 @@ def enumerate_tapes(limit: int | None = None) -> Iterator[Tape]:
             flags = [tape.boolean() for _ in range(size)]
             ...
 
-    The bounds of a choice may depend on earlier choices. A body that draws nothing is run once.
+    The bounds of a choice may depend on earlier choices. A body that draws nothing is run once. A
+    body that calls `foretold.run(main, tape=tape)` goes through what the program itself chooses
+    (`foretold.choose`, `between`, `draw`); the world around it stays calm. `streams=("workload",
+    "knob")` goes through these streams, `streams=None` through all: latencies alone are too many.
     `limit` ends an enumeration that turns out too large: one tape more raises `UsageError`.
     """
     if limit is not None:
         check_whole("limit", limit, at_least=1, example=1_000)
-    odometer = Odometer()
+    odometer = Odometer(_names_of(streams))
     count = 0
     while True:
         if limit is not None and count >= limit:
@@ -245,3 +259,13 @@ def enumerate_tapes(limit: int | None = None) -> Iterator[Tape]:
         yield Tape("enumerated", odometer=odometer)
         if not odometer.turn():
             return
+
+
+def _names_of(streams: Collection[str] | None) -> frozenset[str] | None:
+    if streams is None:
+        return None
+    if isinstance(streams, str) or not all(name and isinstance(name, str) for name in streams):
+        raise UsageError(
+            f'streams are names, such as streams=("workload", "knob"); got {streams!r}'
+        )
+    return frozenset(streams)

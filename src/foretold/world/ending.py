@@ -1,9 +1,13 @@
 """How hosts end: as under a good supervisor, be it Kubernetes, Docker or systemd.
 
-All are asked first (SIGTERM: the program's handler, else its mains are cancelled); then each goes
-the way of `asyncio.run`: when its mains have ended, what is left is cancelled, asynchronous
-generators are closed, and its kernel closes its sockets. Hosts end side by side, because one may
-wait for the other: a server for its clients to hang up, a client for the last answer.
+A process is asked (SIGTERM: the program's handler, else its mains are cancelled); then it goes the
+way of `asyncio.run`: when its mains have ended, what is left is cancelled, asynchronous generators
+are closed, and its kernel closes its sockets.
+
+At the end of a run hosts are asked one after the other, the one that was started last first: what a
+program needs was started before it, and still answers when it says goodbye. A host that takes long
+may wait for one that was started before it, as a server does for its clients to hang up. So after
+`PATIENCE_S` the next one is asked as well, and they end side by side.
 
 A process that is not gone when its grace is over is killed, as SIGKILL does: nothing of it runs
 again. So a program that ignores cancellation, reconnects for ever or waits for a peer behind a
@@ -26,7 +30,7 @@ from foretold.arguments import check_number
 from foretold.kernel.clock import NS, to_ns
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads.ending import join_threads
-from foretold.world.hosttask import wake
+from foretold.world.hosttask import resolve, wake
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -41,11 +45,14 @@ GRACE_STEPS = 10_000
 """And so many steps. A program that never waits would take millions of them before its time is over
 (two that talk to each other, hundreds of thousands); a server that closes a thousand connections
 takes 4,000."""
+PATIENCE_S = 5.0
+"""So long the end of a run waits for one host before it asks the next one, too. With many hosts it
+is less: all are asked before half of the grace is over."""
 LAST_TURNS_MAX = 100
 """So many turns of its loop a process takes at most after its last task was cancelled."""
 
 
-class Ending:
+class ProcessEnding:
     """One process is being ended, from SIGTERM until it is gone."""
 
     def __init__(self, host: Host, grace_s: float) -> None:
@@ -55,7 +62,10 @@ class Ending:
         """It went its way to the end; nobody killed it."""
         self.with_all = False
         """The whole run ends, and this host with it."""
+        self.was_too_slow = False
+        """It was killed because its grace was over."""
         self.waiters: list[asyncio.Future[None]] = []
+        self._then: list[Callable[[], object]] = []
         self._timer: Timer | None = None
         self._end_ns = self._end_steps = math.inf
         self.shorten(grace_s)
@@ -87,10 +97,22 @@ class Ending:
         """By itself, or because somebody killed it."""
         self.over = True
         self._call_off()
+        if self.with_all:
+            self.host.world.aftermath.goes(self.host)
         self.host.kernel.on_housekeeping = None
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             wake(waiter)
+        then, self._then = self._then, []
+        for callback in then:
+            self.when_gone(callback)
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        """Call this when the process is gone, from the wire."""
+        if self.over:
+            self.host.world.wire.at(now_ns(self.host.world), callback)
+        else:
+            self._then.append(callback)
 
     def _call_off(self) -> None:
         if self._timer is not None:
@@ -174,6 +196,7 @@ class Ending:
         """At the end of a run all that are left die at one instant: what a host would say about
         the death of another is our doing, and nothing that the program is to blame for."""
         world = self.host.world
+        self.was_too_slow = True
         for host in world.live_hosts() if self.with_all else [self.host]:
             host.kernel.clock.ns = max(host.kernel.clock.ns, now_ns(world))
             host.kernel.trace.note("ending", host.name, "killed: its grace is over")
@@ -190,41 +213,60 @@ def check_grace(grace_s: float) -> None:
     check_number("stop's grace_s", grace_s, at_least=0, finite=False)
 
 
-def begin_ending(host: Host, grace_s: float) -> Ending:
+def begin_ending(host: Host, grace_s: float) -> ProcessEnding:
     """Ask the process to end, once; who asks again can only be less patient."""
     check_grace(grace_s)
     ending = host.ending
     if ending is None:
-        ending = Ending(host, grace_s)
+        ending = ProcessEnding(host, grace_s)
         ending.begin()
     else:
         ending.shorten(grace_s)
     return ending
 
 
-def begin_ending_all(world: World, grace_s: float = GRACE_S) -> list[Ending]:
+def begin_ending_all(world: World, grace_s: float = GRACE_S) -> list[ProcessEnding]:
     """Ask all hosts but the test's own."""
-    endings = [begin_ending(host, grace_s) for host in world.live_hosts()]
-    for ending in endings:
+    return [_end_with_all(host, grace_s) for host in world.live_hosts()]
+
+
+def _end_with_all(host: Host, grace_s: float) -> ProcessEnding:
+    ending = begin_ending(host, grace_s)
+    if not ending.with_all:
         ending.with_all = True
-    return endings
+        host.world.aftermath.goes(host)
+    return ending
 
 
-async def one_has_ended(endings: list[Ending]) -> None:
-    """Wait until one of these processes is gone."""
-    if not any(ending.over for ending in endings):
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for ending in endings:
-            ending.waiters.append(waiter)
+async def one_has_ended(endings: list[ProcessEnding], within_s: float | None = None) -> None:
+    """Wait until one of these processes is gone, or for so long."""
+    if any(ending.over for ending in endings):
+        return
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+    alarm = None if within_s is None else loop.call_later(within_s, resolve, waiter)
+    for ending in endings:
+        ending.waiters.append(waiter)
+    try:
         await waiter
+    finally:
+        if alarm is not None:
+            alarm.cancel()
 
 
 async def end_all(world: World) -> None:
     """End all hosts but the test's own. Those that are started meanwhile get what grace is left."""
-    end_ns, left_s = now_ns(world) + to_ns(GRACE_S), GRACE_S
-    while endings := begin_ending_all(world, left_s):
-        await one_has_ended(endings)
+    end_ns = now_ns(world) + to_ns(GRACE_S)
+    patience_s = min(PATIENCE_S, GRACE_S / 2 / max(1, len(world.live_hosts())))
+    while living := world.live_hosts():
         left_s = max(0, end_ns - now_ns(world)) / NS
+        waiting = [host for host in living if host.ending is None or not host.ending.with_all]
+        if waiting:
+            latest = max(waiting, key=world.start_number)
+            ending = _end_with_all(latest, left_s)
+            await one_has_ended([ending], patience_s if len(waiting) > 1 else None)
+        else:
+            await one_has_ended([host.ending for host in living if host.ending is not None])
 
 
 # --- what a program leaves behind ----------------------------------------------------------------

@@ -15,52 +15,46 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from foretold import handles
+from foretold.arguments import signature_of
 from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.clock import to_ns
-from foretold.kernel.computer import running
+from foretold.kernel.computer import Answers, running
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads import start
 from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.crew import Crew
 from foretold.kernel.threads.strand import BLOCKED, ENDED, IDLE, NEVER_NS, READY, Strand
 from foretold.tape import Stream
+from foretold.world import serving
+from foretold.world.answers import answer_of
 from foretold.world.appliance import Appliance
 from foretold.world.clock import WorldClock
-from foretold.world.disk.databases import Databases
 from foretold.world.disk.disk import Disk
-from foretold.world.ending import GRACE_S, Ending, begin_ending, check_grace, one_has_ended
+from foretold.world.disk.nodes import File
+from foretold.world.ending import GRACE_S, ProcessEnding, begin_ending, check_grace, one_has_ended
 from foretold.world.environment import Environment
 from foretold.world.hostloop import HostLoop
 from foretold.world.hosttask import HostTask, wake
-from foretold.world.mainthread import live
+from foretold.world.identity import PID, Identity
+from foretold.world.mainthread import call_plain, live
 from foretold.world.modules import OwnModules
-from foretold.world.net.answers import IGNORED_SIGNALS, answers_of, end_by_signal
+from foretold.world.net.answers import IGNORED_SIGNALS, end_by_signal
 from foretold.world.net.descriptors import Descriptors
 from foretold.world.net.stack import Stack
+from foretold.world.omens import BOUND
 from foretold.world.outside import NEVER
 
 if TYPE_CHECKING:
     from foretold.world.world import World
 
 PORT_MAX = 65_535
-_PID_FIRST = 4242
 _NODE = 0x02_00_5E_00_00_00  # locally administered: no real card has it
 
 
-async def _call_plain(main: Callable[[], Any], loop: HostLoop) -> Any:
-    """Call a plain main as a process would: no loop is running there, so that it may run one."""
-    asyncio._set_running_loop(None)
-    loop.host.in_plain_main = True
-    try:
-        result = main()
-    finally:
-        loop.host.in_plain_main = False
-        asyncio._set_running_loop(loop)
-    return await result if inspect.isawaitable(result) else result
-
-
+@handles.shown_as(handles.Host)
 class Host:
-    """One computer of the world: a loop, a clock, addresses, a process that can die."""
+    """A host with all that the engine needs of it. `handles.Host` says what is for users."""
 
     def __init__(self, world: World, name: str, kernel: Kernel) -> None:
         self.world = world
@@ -88,15 +82,18 @@ class Host:
         """How often the program asked for randomness. (The run's start asks once itself.)"""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.mains: list[HostTask] = []
-        self.ending: Ending | None = None
+        self.ending: ProcessEnding | None = None
         """How far its process is on its way out, if it was asked to end."""
         self.buried: list[Any] = []
         """What dead processes were doing. If it were collected now, their `finally` would run."""
         self._choices: Stream | None = None
         self._disk: Disk | None = None
-        self._answers: dict[str, Callable[..., Any]] | None = None
+        self.calls = Answers(functools.partial(answer_of, self))
+        """Who answers the calls of its process."""
         self.appliance: Appliance | None = None
         """What runs here if it is no Python program."""
+        self.reserve: Callable[..., Any] | str | None = None
+        """The main that it waits to be started with, if it stands by."""
 
     def __repr__(self) -> str:
         return f"<host {self.name}>"
@@ -108,16 +105,26 @@ class Host:
 
     @property
     def ip(self) -> str:
-        """The host's IPv4 address."""
         return self.stack.ipv4
 
     @property
     def disk(self) -> Disk:
-        """The host's disk; it is made when it is first used."""
         if self._disk is None:
             self._disk = Disk(self)
             self.world.comes_into_use("disk")
         return self._disk
+
+    def has_file(self, path: str) -> bool:
+        """Whether a program has made this file; who asks makes no disk."""
+        if self._disk is None:
+            return False
+        process = self._disk.process
+        return isinstance(process.fs.plain_node(path, process.cwd), File)
+
+    @functools.cached_property
+    def identity(self) -> Identity:
+        """What its process is to the system: its user, its numbers, its limits."""
+        return Identity(self)
 
     @property
     def has_disk(self) -> bool:
@@ -144,17 +151,12 @@ class Host:
     # --- its life --------------------------------------------------------------------------------
 
     def start(self, main: Any) -> HostTask:
-        """Run `main` on this host: an async function, its name ("module:function") or a coroutine.
-        The result can be awaited.
-
-        The host lives on after its main has returned, until it is stopped. A main that raises
-        fails the run, unless the test awaits it.
-        """
         if self.stack.dead:
             raise UsageError(f"{self.name} has crashed: host.restart() starts it again")
         if not self.loops:
             self._begin_process()
         self.wake()
+        self.reserve = None
         program = main
         if isinstance(main, str):
             with self._acting():
@@ -168,15 +170,23 @@ class Host:
         task = self.loop.create_task(coro)
         started = HostTask(self, task)
         self.mains.append(started)
-        self.world.comes_into_use("host")
+        self.world.host_started(self)
         return started
+
+    def standby(self, main: Any) -> None:
+        self._not_the_tests_own("standby")
+        if not isinstance(main, str):
+            _check_program(main)
+        if self.mains or self.programs:
+            raise UsageError(f"{self.name} was started already: standby is for hosts that were not")
+        self.reserve = main
 
     def _begin(self, main: Callable[[], Any]) -> Any:
         """A coroutine that is the process' main."""
         if inspect.iscoroutinefunction(main):
             with self._acting(), self.modules.in_place():
                 return main()
-        coro: Any = _call_plain(main, self.loop)
+        coro: Any = call_plain(main, self.loop)
         name = getattr(main, "__name__", None)
         coro.__name__ = name if isinstance(name, str) else "main"
         return coro
@@ -196,8 +206,7 @@ class Host:
 
     def wake(self) -> None:
         """Something happens to this host now: its clock is not behind that."""
-        clock = self.kernel.clock
-        clock.ns = max(clock.ns, self.world.now_ns())
+        self.kernel.clock.wait_until(self.world.now_ns())
 
     def next_ns(self) -> int:
         """When this host next has something to do, in its own time."""
@@ -219,27 +228,28 @@ class Host:
                 earliest = min(earliest, alarm_ns)
         return max(earliest, self.kernel.clock.ns) if earliest < NEVER else NEVER
 
-    async def stop(self, grace_s: float = GRACE_S) -> bool:
-        """End the process as SIGTERM does: its handler if it has one, else its mains are cancelled;
-        what is left is cancelled as `asyncio.run` would.
+    def wakes_late(self, now_ns: int) -> bool:
+        """Something wakes this host, which is not the one that drives. Whether it sleeps on for a
+        while; then its clock shows until when."""
+        if not self.kernel.pace.can_wake_late or len(self.loops) != 1 or self.kernel.crew is None:
+            return False
+        loop = self.loops[0]
+        if self.kernel.crew.main.state is not IDLE or loop.is_closed() or loop.has_ready():
+            return False
+        return loop.wakes_late(max(now_ns, self.kernel.clock.ns))
 
-        After `grace_s` virtual seconds, or 10,000 steps, what is still there is killed. Returns
-        whether it ended by itself. With `math.inf` it may take as long as the run.
-        """
+    async def stop(self, grace_s: float = GRACE_S) -> bool:
         self._not_the_tests_own("stop")
         check_grace(grace_s)
         self.turns += 1
         if self.stack.dead or not self.loops:
             return True
-        self.world.note_fault(f"stop {self.name}")
+        self.world.note_fault(f"stop {self.name}", self.name)
         ending = begin_ending(self, grace_s)
         await one_has_ended([ending])
         return ending.by_itself
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process: its handler, or what Linux does by default. SIGKILL is
-        `kill()`, SIGSTOP and SIGCONT are `pause()` and `resume()`; whatever else ends a process
-        cancels its mains."""
         if number == signal.SIGKILL:
             self.kill()
         elif number == signal.SIGSTOP:
@@ -273,10 +283,10 @@ class Host:
         return main.state is BLOCKED or (self.in_plain_main and main.state is READY)
 
     def kill(self) -> None:
-        """The process dies at once. Its kernel closes its sockets; nothing of it runs again."""
         self._not_the_tests_own("kill")
-        self.world.note_fault(f"kill {self.name}")
+        self.world.note_fault(f"kill {self.name}", self.name)
         self.die()
+        self.world.was_killed(self)
 
     def die(self) -> None:
         """The process is gone, and its kernel closes its sockets."""
@@ -285,20 +295,16 @@ class Host:
         self.stack.close_all()
 
     def crash(self) -> None:
-        """The power goes: no `finally` runs, no FIN is sent, peers see silence."""
         self._not_the_tests_own("crash")
         self.turns += 1
-        self.world.note_fault(f"crash {self.name}")
+        self.world.note_fault(f"crash {self.name}", self.name)
         self._bury()
         self.stack.lose_power()
         if self._disk is not None:
             self._disk.lose_power()
+        self.world.was_killed(self)
 
     def restart(self, main: Any = None) -> HostTask:
-        """Start again after `kill`, `crash` or `stop`: all mains that ran, in their order, or with
-        `main` only that one. (Not those that were given as coroutines, which run once.) Gives the
-        one that was started last.
-        """
         self._not_the_tests_own("restart")
         programs = [main] if main is not None else self.programs
         if self.appliance is not None:
@@ -307,7 +313,7 @@ class Host:
             raise UsageError(f"{self.name} has no main to restart with: restart(main=…)")
         if not self.loop.is_closed() and self.mains:
             self.kill()
-        self.world.note_fault(f"restart {self.name}")
+        self.world.note_fault(f"restart {self.name}", self.name)
         if self.stack.dead:
             self.stack.regain_power(self.world.now_ns())
         self.wake()
@@ -317,7 +323,7 @@ class Host:
     def _restart_appliance(self, appliance: Appliance) -> HostTask:
         if self.loops:
             self.kill()
-        self.world.note_fault(f"restart {self.name}")
+        self.world.note_fault(f"restart {self.name}", self.name)
         if self.stack.dead:
             self.stack.regain_power(self.world.now_ns())
         self.wake()
@@ -334,6 +340,8 @@ class Host:
         self.environment.begin_process()
         self.modules.forget()
         self.descriptors = Descriptors()
+        self.calls.clear()
+        vars(self).pop("identity", None)
         self.loop = HostLoop(self)
         self.loops = [self.loop]
         self.mains = []
@@ -343,29 +351,26 @@ class Host:
             self._disk.end_process()
 
     def pause(self) -> None:
-        """Stand still, as under SIGSTOP; its kernel goes on. What is started after a `kill` or a
-        `crash` is a new process, and does not stand still."""
         self._not_the_tests_own("pause")
         if self.loops:
             self.turns += 1
             self.paused = True
-            self.world.note_fault(f"pause {self.name}")
+            self.world.note_fault(f"pause {self.name}", self.name)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
         if self.paused:
             self.turns += 1
             self.paused = False
             self.wake()
-            self.world.note_fault(f"resume {self.name}")
+            self.world.note_fault(f"resume {self.name}", self.name)
             if self.appliance is not None:
                 self.appliance.resumed()
 
     def _not_the_tests_own(self, verb: str) -> None:
         if self is self.world.home:
             raise UsageError(
-                f"{verb}: the test itself runs on host {self.name}, and would be gone with it. "
-                f'Start the program on another one:\n  right: api = world.host("api"); '
+                f"{verb}: the test itself runs on host {self.name} and would end with it. "
+                f'Start the program on another host:\n  right: api = world.host("api"); '
                 f"api.start(main); api.{verb}()"
             )
 
@@ -403,7 +408,6 @@ class Host:
             self.world.dead_threads += self.kernel.crew.die()
 
     async def listening(self, port: int) -> None:
-        """Wait until somebody on this host listens on `port`."""
         _check_port(port)
         if self.stack.is_listening(port):
             return
@@ -421,15 +425,11 @@ class Host:
             self.world.network.on_listening.remove(told)
 
     def serve(self, app: Any, port: int = 8000, **config: Any) -> HostTask:
-        """Serve an ASGI application under uvicorn. Each process has a server of its own; name the
-        application ("module:app") if each shall import it anew, as with `isolate`."""
-        import uvicorn
-
         settings = {"host": "0.0.0.0", "port": port, "log_config": None, "lifespan": "auto"}
 
         def serve() -> Any:
             found = self.modules.find(app) if isinstance(app, str) else app
-            return uvicorn.Server(uvicorn.Config(found, **{**settings, **config})).serve()
+            return serving.serve(self, found, {**settings, **config})
 
         return self.start(serve)
 
@@ -494,23 +494,23 @@ class Host:
 
     def wall_ns(self) -> int:
         if self.kernel.crew is not None:
-            self._spin()
+            self.spin()
         return self.kernel.clock.read_wall_ns()
 
     def monotonic_ns(self) -> int:
         if self.kernel.crew is not None:
-            self._spin()
+            self.spin()
         return self.kernel.clock.read_monotonic_ns()
 
-    def _spin(self) -> None:
+    def spin(self) -> None:
         """A thread asks for something that costs nothing, perhaps in a loop."""
-        strand = strand_of(get_ident())
-        if strand is not None and strand.crew.threaded:
-            strand.crew.spin(strand)
+        if self.kernel.crew is not None:
+            strand = strand_of(get_ident())
+            if strand is not None and strand.crew.threaded:
+                strand.crew.spin(strand)
 
     def cpu_ns(self) -> int:
-        clock = self.kernel.clock
-        return clock.read_monotonic_ns() - clock.start_ns
+        return self.kernel.clock.read_cpu_ns()
 
     def sleep_ns(self, ns: int) -> None:
         strand = strand_of(get_ident())
@@ -528,34 +528,26 @@ class Host:
 
     def entropy(self, n: int) -> bytes:
         if self.kernel.crew is not None:
-            self._spin()
-        data = self._entropy.bytes(n, "entropy")
+            self.spin()
+        bound = BOUND.get()
+        source = self._entropy
+        if bound is not None and bound.party:  # the same in each order of the calls
+            source = self.world.tape.stream("entropy", self.name, bound.party + bound.salt)
+        data = source.bytes(n, "entropy")
         self.entropy_drawn += 1
         self.kernel.trace.note(f"entropy {n}")
         return data
 
     def pid(self) -> int:
-        return _PID_FIRST
+        return PID
 
     def node(self) -> int:
         return _NODE
 
+    is_importing = False
+
     def answer(self, call: str) -> Callable[..., Any] | None:
-        if call == "files":
-            return self._files
-        if call == "sqlite":
-            return self._databases
-        if self._answers is None:  # a short run asks for nothing but whether there is a disk
-            self._answers = answers_of(self) | start.answers_for(lambda: self.crew)
-        return self._answers.get(call)
-
-    def _files(self, *call: Any) -> Any:
-        if self.kernel.crew is not None:
-            self._spin()
-        return self.disk.call(*call)  # no disk is made before the first call
-
-    def _databases(self) -> Databases:
-        return self.disk.process.databases
+        return self.calls[call]
 
     def escaped(self, call: str, why: str, instead: str) -> NoReturn:
         error = EscapedWorld(f"{call} would leave the simulated world.\n{why}\nInstead: {instead}")
@@ -584,7 +576,7 @@ def _check_program(main: Any) -> None:
             '  right: host.start(serve), host.start("myapp.run:main"), host.start(serve(8000))'
         )
     try:
-        signature = inspect.signature(main)
+        signature = signature_of(main)
     except (TypeError, ValueError):
         return  # a builtin that does not say what it wants
     try:

@@ -7,22 +7,25 @@ code, unmodified; only the selector, the sockets and the names under it are the 
 from __future__ import annotations
 
 import asyncio
-import gc
+import heapq
+import inspect
 import signal
-import weakref
 from asyncio import base_events, unix_events
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from foretold.kernel.actors import Actor, WorldTask
+from foretold.kernel.actors import Stepper, WorldTask
 from foretold.kernel.handles import StepHandle
+from foretold.kernel.libraries import asyncpg, sqlalchemy
 from foretold.kernel.loop import WorldLoop
-from foretold.kernel.timed import NEVER_NS
+from foretold.kernel.timed import LOOKED_AT, NEVER_NS
 from foretold.world.net.descriptors import FIRST, refuse_real
 from foretold.world.net.selector import READ, WRITE, WorldSelector
+from foretold.world.net.wire import goal_of
 
 if TYPE_CHECKING:
+    from foretold.kernel.threads.crew import Crew
     from foretold.world.host import Host
 
 _SENDFILE_BLOCK = 16 * 1024
@@ -38,7 +41,7 @@ class IoHandle(StepHandle):
         super().__init__(self._fire, (), loop, None)
         self.fd = -1
         self.real, self.real_args, self.queued = callback, args, False
-        self.woken: list[tuple[Actor, int]] | None = None
+        self.woken: list[tuple[Stepper, int]] | None = None
         """For `add_reader` and `add_writer`: the tasks that it woke, and how far each was."""
 
     def _fire(self) -> None:
@@ -51,7 +54,7 @@ class IoHandle(StepHandle):
         finally:
             self._loop.selector.look_again(self.fd)
 
-    def _fire_once_per_wait(self, woken: list[tuple[Actor, int]]) -> None:
+    def _fire_once_per_wait(self, woken: list[tuple[Stepper, int]]) -> None:
         ready = self._loop._ready
         before = len(ready)
         self.real(*self.real_args)
@@ -85,6 +88,12 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
     def is_nested(self) -> bool:
         """Whether it is the program that runs this loop, by `asyncio.run`."""
         return self is not self.host.loop
+
+    def _check_thread(self) -> None:
+        """In debug mode: nobody but the thread that runs a loop may call `call_soon`. What another
+        host or the wire does to this one, such as SIGTERM, is the world's doing."""
+        if self.host.world.acting_host is self.host:
+            super()._check_thread()
 
     # A simulated loop is woken by what happens in its world, not by writing to itself.
 
@@ -157,6 +166,15 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         when_ns = self._due_ns if self.kernel.crew is None else self.next_wake_ns()
         return when_ns if when_ns < NEVER_NS else None
 
+    def _soon_after(self, when_ns: int, within_ns: int) -> list[int]:
+        found, end_ns = super()._soon_after(when_ns, within_ns), when_ns + within_ns
+        stack, queue = self.host.stack, self.host.world.outside.wire.queue
+        if queue and queue[0][0] <= end_ns:
+            first = heapq.nsmallest(LOOKED_AT, queue)
+            soon = [entry for entry in first if when_ns < entry[0] <= end_ns]
+            found += [entry[0] - when_ns for entry in soon if goal_of(entry) is stack]
+        return found
+
     def poll(self) -> None:
         """Make ready who waits for a socket that is ready. In which order is the tape's choice.
 
@@ -202,6 +220,12 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         """Whether there is something to do now."""
         return super().has_work() or bool(self.selector.stirred)
 
+    def _wait_as_a_thread(self, crew: Crew) -> bool:
+        went_on = super()._wait_as_a_thread(crew)
+        if self.kernel.outside is None and self.selector.stirred:
+            self.poll()  # nobody else looks at them before the next iteration
+        return went_on
+
     def _process_is_threaded(self) -> None:
         self.kernel.outside = self.host.world.outside  # it looks at this loop's sockets as well
 
@@ -214,9 +238,9 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             if over_tls is not None:
                 over_tls._closed = True
             transport._closing, transport._sock = True, None
-            hushed |= _hush_asyncpg(transport._protocol)
+            hushed |= asyncpg.hush(transport._protocol)
         if hushed:
-            _hush_sqlalchemy(hushed)
+            sqlalchemy.hush(hushed)
 
     def forget(self) -> None:
         """Let go of all that was to run here: the process died, and somebody may hold the loop."""
@@ -256,7 +280,7 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         self, sig: int, callback: Callable[..., Any], *args: Any
     ) -> None:
         given: Any = callback
-        if asyncio.iscoroutine(given) or asyncio.iscoroutinefunction(given):
+        if asyncio.iscoroutine(given) or inspect.iscoroutinefunction(given):
             raise TypeError("coroutines cannot be used with add_signal_handler()")
         self._check_signal(sig)
         self._check_closed()
@@ -323,27 +347,3 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             "another process runs in real time, and its answers are not on the tape",
             'world.host("worker").start(main)  # a process of the simulated world',
         )
-
-
-def _hush_asyncpg(protocol: Any) -> set[int]:
-    """A connection of asyncpg complains when it is freed and was not closed. Of a dead process that
-    may be later: a global of the program holds it until the next run. Returns whose it was."""
-    found: set[int] = set()
-    if type(protocol).__module__.startswith("asyncpg."):
-        for each in gc.get_referents(protocol):  # it tells nobody whose it is
-            connection: Any = each() if isinstance(each, weakref.ref) else None
-            if hasattr(connection, "_aborted"):
-                connection._aborted = True
-                found.add(id(connection))
-    return found
-
-
-def _hush_sqlalchemy(connections: set[int]) -> None:
-    """So does SQLAlchemy (2.1) of one that was not given back to its pool; its finalizer would even
-    try to end it, in whatever process is there by then. Who was killed gives nothing back."""
-    registry: Any = vars(weakref.finalize).get("_registry", {})
-    for each, info in list(registry.items()):
-        if getattr(info.func, "__module__", "") == "sqlalchemy.pool.base":
-            record = next((a for a in info.args if hasattr(a, "driver_connection")), None)
-            if record is not None and id(record.driver_connection) in connections:
-                each.detach()

@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from foretold import handles
 from foretold.errors import HostDied
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
+    from foretold.world.knowledge import Known
 
 
+@handles.shown_as(handles.HostTask)
 class HostTask:
-    """What `host.start` gives. Awaiting it gives the main's result, or raises what it raised, or
-    `HostDied` if its process was killed or has crashed before it had ended."""
+    """A main of a host, and whoever waits for it. `handles.HostTask` says what is for users."""
 
     def __init__(self, host: Host, task: asyncio.Task[Any]) -> None:
         self.host = host
@@ -22,6 +24,8 @@ class HostTask:
         self.awaited = False
         self._waiters: list[asyncio.Future[None]] = []
         self._dead = False
+        self._known: Known | None = None
+        """What its host knew of events when it ended."""
         task.add_done_callback(self._done)
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -29,6 +33,8 @@ class HostTask:
         if self.task.done() and not self.task.cancelled() and self.task.exception() is not None:
             self.host.world.forgive(self.task.exception())
         yield from self.ended().__await__()
+        world = self.host.world
+        world.hears(world.acting_host, self._known)
         if self._dead:
             raise HostDied(f"{self.host.name} was killed or has crashed before this main had ended")
         return self.task.result()
@@ -37,11 +43,9 @@ class HostTask:
         return self._dead or self.task.done()
 
     def cancel(self) -> None:
-        """Ask the main to end."""
         self.task.cancel()
 
     async def ended(self) -> None:
-        """Wait until it has ended, however."""
         if not self.done():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -58,6 +62,8 @@ class HostTask:
         self._wake()
 
     def _wake(self) -> None:
+        if self._known is None:
+            self._known = self.host.world.known_to(self.host)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             wake(waiter)

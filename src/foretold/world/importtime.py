@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from foretold.kernel.computer import Answers
 from foretold.tape.streams import generator_for
+from foretold.world.extensions import ImportCalls
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -20,6 +22,7 @@ class ImportTime:
 
     def __init__(self, host: Host, module: str) -> None:
         self.host = host
+        self._module = module
         self._random = generator_for(0, f"import {module}")
 
     def wall_ns(self) -> int:
@@ -43,11 +46,27 @@ class ImportTime:
     def node(self) -> int:
         return self.host.node()
 
+    is_importing = True
+
+    @property
+    def calls(self) -> Answers:
+        return self.host.calls
+
+    def spin(self) -> None:
+        self.host.spin()
+
     def answer(self, call: str) -> Callable[..., Any] | None:
+        if call == "extensions":
+            return lambda: ImportCalls(self)
         return self.host.answer(call)
 
+    @property
+    def instead(self) -> str:
+        """What helps against all that a module does when it is imported."""
+        return f"import {self._module}  # before the run, at the top of the test's module"
+
     def escaped(self, call: str, why: str, instead: str) -> NoReturn:
-        self.host.escaped(call, why, instead)
+        self.host.escaped(call, why, self.instead)
 
 
 def import_time(host: Host, module: str) -> ImportTime | None:

@@ -7,8 +7,10 @@ running loop and the thread's identity are its own, and code that blocks there b
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from foretold.kernel.abandon import end_greenlets, greenlets_of
@@ -16,6 +18,9 @@ from foretold.kernel.threads.baton import StrandEnded
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
+    from foretold.world.hostloop import HostLoop
+
+_tasks: Any = asyncio.tasks  # private names, which no stub has
 
 
 def live(host: Host) -> None:
@@ -55,3 +60,18 @@ def _iterate(host: Host) -> None:
             loop._run_once()
         finally:
             asyncio._set_running_loop(None)
+
+
+async def call_plain(main: Callable[[], Any], loop: HostLoop) -> Any:
+    """Call a plain main as a process would: no loop and no task runs there, so that it may."""
+    task = asyncio.current_task(loop)
+    _tasks._leave_task(loop, task)
+    asyncio._set_running_loop(None)
+    loop.host.in_plain_main = True
+    try:
+        result = main()
+    finally:
+        loop.host.in_plain_main = False
+        asyncio._set_running_loop(loop)
+        _tasks._enter_task(loop, task)
+    return await result if inspect.isawaitable(result) else result

@@ -78,7 +78,7 @@ class OwnModules:
             for part in name.split("."):
                 if not hasattr(found, part):
                     raise UsageError(
-                        f"{target!r} names no program: {module} has no {name!r}."
+                        f"{target!r} does not name a program: {module} has no {name!r}."
                         f"{nearest(part, vars(found))}"
                     )
                 found = getattr(found, part)
@@ -91,7 +91,7 @@ def _imported(module: str, target: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             raise UsageError(
-                f"{target!r} names no program: there is no module {error.name!r}. "
+                f"{target!r} does not name a program: there is no module {error.name!r}. "
                 'Write "module:function", as in an import'
             ) from None
         raise  # the module is there, and misses another one

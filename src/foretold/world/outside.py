@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
-from foretold.kernel.threads.stacks import lines_about
+from foretold.kernel.threads.stacks import blocked_of
 from foretold.kernel.threads.strand import IDLE
 from foretold.kernel.waiting import deadlock_of
 from foretold.world.stillness import FIRST_LOOK_NS, Stillness, tasks_of
@@ -51,6 +51,8 @@ class Outside:
         self.wire = wire
         self.driver = driver
         self.others: list[Host] = []
+        self.watchers: list[Callable[[Host], object]] = []
+        """Told after everything that happens, with the host to which it did."""
         wire.at_first = self.open
 
     def open(self) -> None:
@@ -63,6 +65,23 @@ class Outside:
         self.others.append(host)
         self.open()
 
+    def watch(self, watcher: Callable[[Host], object]) -> None:
+        """Tell this one from now on, after each turn of a host and whatever the wire brings."""
+        self.watchers.append(watcher)
+        self.open()
+
+    def _look(self, host: Host) -> None:
+        if self._looking:
+            return  # a watcher waits, and lets things happen by that
+        self._looking = True
+        try:
+            for watcher in tuple(self.watchers):
+                watcher(host)
+        finally:
+            self._looking = False
+
+    _looking = False
+
     def leave(self, host: Host) -> None:
         """This one acts on the wire alone: it has no loop to look after."""
         self.others.remove(host)
@@ -73,6 +92,8 @@ class Outside:
             if loop.selector.stirred:
                 loop.poll()
             return
+        if self.watchers:
+            self._look(self.driver)
         now_ns = loop._clock.ns
         queue = self.wire.queue
         if self.others:
@@ -107,8 +128,9 @@ class Outside:
                 loop._give_up_on_rest()
                 return True
             if alarm_ns is not None and alarm_ns < next_ns:
-                loop.kernel.jump_to(alarm_ns)
-                loop._collect_due_timers()
+                if not loop.wakes_late(alarm_ns):
+                    loop.kernel.jump_to(alarm_ns)
+                    loop._collect_due_timers()
                 return True
             loop.kernel._check_virtual_time(next_ns)
             if next_ns > look_ns and alarm_ns is None and not idlers:
@@ -127,6 +149,8 @@ class Outside:
             self._until = None
             if loop.selector.stirred:
                 self._follow(loop)
+                if loop.wakes_late(loop._clock.ns):
+                    return True  # it looks at what has arrived by then
                 loop.poll()
         self._follow(loop)
         return True
@@ -134,6 +158,8 @@ class Outside:
     def carry_on(self, crew: Crew) -> Crew | None:
         """What the driver would do next, on the thread of a host that has made its iteration."""
         until, own = self._until, crew.computer
+        if self.watchers:
+            return None  # they are to see each turn
         try:
             while until is not None and until.is_not_reached():
                 next_ns, host = self._next()
@@ -144,15 +170,21 @@ class Outside:
                         return None
                     self._now_ns = max(self._now_ns, next_ns)
                     running[get_ident()] = self.driver
-                    self.wire.happen(next_ns)
+                    # What happens is not this host's doing: its locks are no points of the thread.
+                    crew.main.quiet += 1
+                    try:
+                        self.wire.happen(next_ns)
+                    finally:
+                        crew.main.quiet -= 1
                     running[get_ident()] = own
                     continue
                 following = host.kernel.crew
                 if following is None or not following.is_plain or self._has_modules(own, host):
                     return None
                 self._now_ns = max(self._now_ns, next_ns)
-                clock = host.kernel.clock
-                clock.ns = max(clock.ns, self._now_ns)
+                if host.wakes_late(self._now_ns):
+                    continue
+                host.kernel.clock.wait_until(self._now_ns)
                 return following
         except BaseException as error:
             crew.baton.thrown = error
@@ -228,8 +260,7 @@ class Outside:
     def deadlock(self, loop: HostLoop) -> BaseException:
         """Nothing will ever happen: list who waits, on all hosts."""
         name = "the world" if self.others else self.driver.name
-        lines = [*lines_about(self.crews()), *self.in_services()]
-        return deadlock_of(name, self.tasks(), lines)
+        return deadlock_of(name, self.tasks(), blocked_of(self.crews()), self.in_services())
 
     def fail(self, error: BaseException) -> None:
         """The run has failed, also if the program catches what is raised: in production it would
@@ -244,6 +275,11 @@ class Outside:
     def _follow(self, loop: HostLoop) -> None:
         """An idle host's clock shows the time at which something woke it."""
         loop.kernel.jump_to(max(loop._clock.ns, self._now_ns))
+
+    @property
+    def now_ns(self) -> int:
+        """The latest instant that has come, wherever."""
+        return max(self._now_ns, self.driver.kernel.clock.ns)
 
     _now_ns = 0
     _until: _Until | None = None
@@ -286,11 +322,15 @@ class Outside:
             self.wire.happen(when_ns)
         else:
             self.run_host(host, self._now_ns)
+        if self.watchers:
+            self._look(host or self.driver)
 
     def run_host(self, host: Host, now_ns: int) -> None:
         """One turn of another host, at its own time, on its own threads."""
+        if host.wakes_late(now_ns):
+            return  # its turn comes at the time at which it wakes
         clock = host.kernel.clock
-        clock.ns = max(clock.ns, now_ns)
+        clock.wait_until(now_ns)
         former_busy, self._busy = self._busy, True
         crew = host.crew
         if crew.threaded:

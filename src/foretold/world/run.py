@@ -7,35 +7,36 @@ import contextlib
 import contextvars
 import gc
 import inspect
+import math
 import os
 import sys
+import typing
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
-from foretold.arguments import nearest
+from foretold.arguments import nearest, signature_of
 from foretold.errors import BackgroundFailure, ForetoldError, HostDied, RunDiscarded, UsageError
-from foretold.kernel.abandon import (
-    abandon,
-    end_greenlets,
-    greenlets_of,
-    nothing_is_finalized,
-)
-from foretold.kernel.actors import restart_numbers
 from foretold.kernel.branches import Branches
 from foretold.kernel.clock import to_ns
+from foretold.kernel.interrupt import interrupts
 from foretold.kernel.loop import WorldLoop
+from foretold.kernel.numbers import numbers
 from foretold.kernel.patches import patches
-from foretold.kernel.policy import WorldPolicy
+from foretold.kernel.policy import WorldPolicy, current_policy, set_policy
 from foretold.kernel.reach import Feature, Reach
 from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.session import begin_run, note_failure, session
+from foretold.kernel.threads import executors
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.preempt import preempt_text
 from foretold.kernel.threads.stacks import note_failed_main
+from foretold.kernel.watchdog import RunCut, watchdog
 from foretold.tape import Tape, load
-from foretold.trace import Trace, encode
+from foretold.trace import encode
+from foretold.trace.record import Trace
+from foretold.world.current import enter, leave, world_or_none
 from foretold.world.ending import (
     GRACE_S,
     begin_ending_all,
@@ -46,29 +47,46 @@ from foretold.world.ending import (
     report_unseen,
 )
 from foretold.world.faults import FaultSet, faults_text
-from foretold.world.hostloop import HostLoop
 from foretold.world.programs import program_of
 from foretold.world.settings import Settings
+from foretold.world.standing import standing, watch_over
+from foretold.world.takedown import take_down
 from foretold.world.tally import Tally
-from foretold.world.world import World, enter, leave, world_or_none
+from foretold.world.world import World
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from typing_extensions import TypeVar
+
+    from foretold.keywords import OneRun, Own
+    from foretold.spec.machine.machine import Machine
+
+    T = TypeVar("T", default=Any)
+else:
+    T = typing.TypeVar("T")  # Python 3.11 and 3.12 know no default
 
 Main = Callable[..., Any]
+JUDGE = "foretold_judge"
+"""An attribute of a main: a function of a run that held, its tape and its settings, which may make
+other runs to compare it with, and gives what is wrong with it, or None."""
 
 
 @dataclass(slots=True)
-class Run:
+class Run(Generic[T]):
     """What one run gave."""
 
-    value: Any
+    value: T
+    """What its main has returned."""
     tape: Tape
     trace: Trace
     virtual_s: float
     steps: int
     choices: int
-    """How many choices mattered. 0: every tape gives this same run."""
+    """How many choices could matter, on all hosts. 0: another tape could not change this run."""
     error: BaseException | None = None
-    alone: bool = False
-    """Never was more than one callback ready: another order would have found nothing either."""
+    path: str = ""
+    """A digest of what happened without its times, if the search wanted to know."""
     discarded: str = ""
     """Why the run says nothing: a strategy gave no value."""
     broken_holds: int = 0
@@ -82,6 +100,8 @@ class Run:
     """What is no failure and deserves a look all the same; such threads are among it."""
     features: set[Feature] = field(default_factory=set)
     """What the run reached, if that was asked for (`kernel/reach.py`)."""
+    calls: Sequence[str] | None = None
+    """The calls of rules that a machine has made, of a run with detail; None if there is none."""
     opening: str = ""
     """What goes first in its story, if it was run in detail."""
     names: dict[str, str] | None = None
@@ -90,12 +110,20 @@ class Run:
     """How long the run was and who did how much, if the search wanted to know."""
     tally: Tally = field(default_factory=Tally)
     """How often each rule, invariant and fault came to something."""
+    first_only: bool = False
+    """Of a replay: it failed as the first run of the process, and the same tape held after it."""
 
     @property
     def digest(self) -> str:
         return self.trace.digest
 
 
+@overload
+def run(main: type[Machine], **settings: Unpack[OneRun]) -> Run[None]: ...
+@overload
+def run(main: Callable[..., Coroutine[Any, Any, T]], **settings: Unpack[OneRun]) -> Run[T]: ...
+@overload
+def run(main: Callable[..., T], **settings: Unpack[OneRun]) -> Run[T]: ...
 def run(
     main: Main,
     *,
@@ -112,14 +140,16 @@ def run(
     steps_max: int | None = None,
     virtual_s_max: float | None = None,
     wall_s_max: float | None = None,
-    **own: Any,
+    **own: Unpack[Own],
 ) -> Run:
     """Run `main` once in a world of its own and return what it gave; raises what it raises.
 
     `main` is an async or a plain function that takes no argument, or the world; or a
     `foretold.Machine`, which takes `steps`, `actors` and `weights` besides. The run is a
     function of `seed` (or of `tape`, a tape or the path of its file) and the code alone. `faults`
-    is what the world may do to the program by itself: `foretold.faults.network`, for instance. With
+    says which faults foretold may inject: `foretold.faults.network`, for instance.
+    `main` runs once. The first run of a process is cold (caches are empty, modules are not imported
+    yet), while searches and replays count warm runs. With
     `preempt="lines"` threads may be interrupted between any two lines of your own code, with
     `preempt=["shop"]` between those of the modules named; without it, at locks and waits.
     """
@@ -192,7 +222,7 @@ def bind_main(main: Main) -> Callable[[World], Any]:
     if not callable(main):
         raise UsageError(f"foretold.run needs a function to run, got {main!r}")
     try:
-        parameters = list(inspect.signature(main).parameters.values())
+        parameters = list(signature_of(main).parameters.values())
     except (TypeError, ValueError):
         return lambda world: main()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -232,12 +262,27 @@ def execute(
     """
     _refuse_nesting()
     tape = tape.fresh(recording=recording)
+    if tape.audit is not None:
+        tape.audit.begin()
     trace = Trace(detail=detail, sink=sink) if trace is None else trace
     reach = Reach(lambda: set().union(*tape.cast.values())) if feedback else None
     trace.listener = None if reach is None else reach.note
+    if learning:
+        trace.keep_path()
     with session():
         begin_run()
-        done = _execute(main, World(tape, trace, settings), learning, branches)
+        try:
+            done = _execute(main, World(tape, trace, settings), learning, branches)
+        except RunCut:  # while it was taken down
+            error = watchdog.cut()
+            known = error.escape or error
+            done = Run(None, tape, trace, virtual_s=0, steps=0, choices=1, error=known)
+        finally:
+            watchdog.end()
+            interrupts.standing = None
+    judge = getattr(main, JUDGE, None)
+    if judge is not None and done.error is None and not done.discarded:
+        done.error = judge(done, tape, settings)
     if done.error is not None:
         note_failure()
     if reach is not None:
@@ -251,6 +296,11 @@ def _execute(
     main: Callable[[World], Any], world: World, learning: bool, branches: Branches | None
 ) -> Run:
     """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
+    wall_s_max = world.settings.wall_s_max
+    wall_s_max = math.inf if wall_s_max is None else wall_s_max
+    if wall_s_max < math.inf or watchdog.is_watching:
+        watchdog.begin(watch_over(world, wall_s_max))
+    interrupts.standing = lambda: standing(world)
     with _inside(world):
         world.begin_faults()
         kernel = world.home.kernel
@@ -258,6 +308,9 @@ def _execute(
         with watched:
             value, error = _run_to_its_end(world, main)
         discarded = isinstance(error, RunDiscarded)
+        if world.tape.audit is not None:
+            kernels = [host.kernel for host in world.hosts.values()]
+            world.tape.audit.conclude(kernels, random=world.was_random)
         return Run(
             value,
             world.tape,
@@ -265,7 +318,7 @@ def _execute(
             virtual_s=world.virtual_s,
             steps=kernel.steps_so_far(kernel.grant),
             choices=world.choices,
-            alone=not kernel.crowded,
+            path=world.trace.path,
             error=None if discarded else _verdict(world, error),
             discarded=str(error) if discarded else "",
             broken_holds=sum(host.kernel.broken_holds for host in world.hosts.values()),
@@ -273,6 +326,7 @@ def _execute(
             missed=[point for point, hit in world.expected.items() if not hit],
             threads_left=tuple(world.threads_left),
             notes=_notes_about(world),
+            calls=world.calls() if world.calls and world.trace.detail else None,
             opening=world.opening() if world.opening and world.trace.detail else "",
             names=world.names() if world.names and world.trace.detail else None,
             profile=world.profile() if learning else None,
@@ -303,35 +357,35 @@ def _refuse_nesting() -> None:
 @contextlib.contextmanager
 def _inside(world: World) -> Iterator[None]:
     """This thread lives in `world`, which is taken down at the end, whatever happens."""
-    restart_numbers()
-    former_policy = asyncio.get_event_loop_policy()
+    numbers.begin_run(world.tape)
+    former_policy = current_policy()
     with _coroutines_watched(world), patches.active(world.home):
         enter(world)
-        asyncio.set_event_loop_policy(
-            WorldPolicy(lambda: world.acting_host.another_loop(), former_policy)
-        )
+        set_policy(WorldPolicy(lambda: world.acting_host.another_loop(), former_policy))
         try:
             yield
         finally:
             world.sealed = True
             world.trace.seal()
             try:
-                with _left_open(world):
+                with _left_open(world), contextlib.ExitStack() as rest:
+                    rest.callback(take_down, world)  # the last, whoever of those before fails
+                    for finish in reversed(world.at_end):
+                        rest.callback(finish)
+                    rest.callback(executors.open_again)
                     end_threads(world.outside.crews())
                     end_strands(world.dead_threads)
-                    for finish in world.at_end:
-                        finish()
-                    _take_down(world)
             finally:
-                asyncio.set_event_loop_policy(former_policy)
+                set_policy(former_policy)
                 leave()
 
 
 @contextlib.contextmanager
 def _left_open(world: World) -> Iterator[None]:
     """That a killed process has closed nothing is no mistake of the program; nor that a thread has
-    not, that was cut off where it stood."""
-    if not world.graves and not any(crew.threaded for crew in world.outside.crews()):
+    not, that was cut off where it stood; nor that another host has not, whose process ended."""
+    alone = len(world.hosts) == 1 and not world.graves
+    if alone and not any(crew.threaded for crew in world.outside.crews()):
         yield
         return
     with warnings.catch_warnings():
@@ -345,21 +399,37 @@ def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, Ba
     try:
         # In a context of its own: what a plain main sets is not there in the next run.
         value = contextvars.copy_context().run(_call, world, main)
+    except RunCut:
+        error = watchdog.cut()
+        _leave_loops(world)
     except KeyboardInterrupt:
         raise  # of the person who watches, not of the program
     except BaseException as raised:
         error = raised
     try:
-        world.ending = True
+        world.main_returned()
         if isinstance(error, HostDied) or not isinstance(error, ForetoldError):
             _finish_hosts_too(world)
-        gc.collect()
+        with _left_open(world):
+            gc.collect()
         report_unseen(world.home.kernel)
+        world.aftermath.settle()
+    except RunCut:
+        error = error or watchdog.cut()
+        _leave_loops(world)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
         error = error or raised
     return value, error
+
+
+def _leave_loops(world: World) -> None:
+    """The run was cut at any line, perhaps where asyncio was just leaving a loop."""
+    for loop in world.living_loops():
+        loop._thread_id = None
+    asyncio._set_running_loop(None)
+    sys.set_asyncgen_hooks(None, None)
 
 
 def _call(world: World, main: Callable[[World], Any]) -> Any:
@@ -372,8 +442,8 @@ def _call(world: World, main: Callable[[World], Any]) -> Any:
     world.home.in_plain_main = False
     if inspect.isasyncgen(result) or inspect.isgenerator(result):
         raise UsageError(
-            f"main gave a generator, {result.__name__}: there is a `yield` in it, so that nothing "
-            "of it was run. Use return, or await."
+            f"main returned a generator, {result.__name__}: it contains a `yield`, so its code did "
+            "not run. Use return, or await."
         )
     if not inspect.isawaitable(result):
         world.trace.note("main returned", encode(result))
@@ -473,77 +543,3 @@ def _causes(error: BaseException | None) -> list[BaseException]:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
-
-
-def _take_down(world: World) -> None:
-    """End what did not end by itself, in a sealed world: nothing it does has an effect."""
-    living = world.living_loops()
-    ended = sum(map(_close_tasks, living))
-    _close_loops(living)
-    if ended:
-        gc.collect()  # here, and not in the middle of the next run
-    if world.graves:
-        if not ended:
-            gc.collect()  # what is garbage by now was not the dead's, and ends as it always does
-        _bury_for_good(world)
-        _close_loops(world.living_loops())  # a `__del__` of theirs may have asked for one,
-        gc.collect()  # and brought its owner back to life once more
-
-
-def _close_loops(loops: Iterable[HostLoop]) -> None:
-    for loop in loops:
-        if not loop.is_closed():
-            with contextlib.suppress(RuntimeError):
-                loop.close()
-
-
-def _bury_for_good(world: World) -> None:
-    """Processes that were killed end nothing: no `finally`, no `__exit__`, no `__aexit__`. Their
-    coroutines are not closed either: CPython 3.12.1 leaks what a coroutine awaits if it is closed
-    when it has ended, and with it the whole world."""
-    with nothing_is_finalized():
-        _leave_lying(world.graves)
-        _close_loops(world.graves)
-        world.forget_the_dead()
-        gc.collect()
-
-
-def _leave_lying(loops: list[HostLoop]) -> None:
-    for loop in loops:
-        left = sorted(asyncio.all_tasks(loop), key=hash)
-        for task in left:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
-        _forget_in_anyio(left)
-        abandon(*(task.get_coro() for task in left), *loop._asyncgens)
-
-
-def _forget_in_anyio(tasks: list[Any]) -> None:
-    """anyio's table of tasks holds their scopes, which hold the tasks. Who ends leaves it; the dead
-    do not, and with them it would hold the whole world."""
-    backend = sys.modules.get("anyio._backends._asyncio")
-    states = getattr(backend, "_task_states", None)
-    if states is not None:
-        for task in tasks:
-            states.pop(task, None)
-
-
-def _close_tasks(loop: HostLoop) -> int:
-    """End what a living process was still doing."""
-    loop.abandon()
-    left = sorted(asyncio.all_tasks(loop), key=hash)
-    generators = list(loop._asyncgens)
-    greenlets = greenlets_of(*(task.get_coro() for task in left), *generators)
-    for task in left:
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already
-        coro: Any = task.get_coro()
-        with contextlib.suppress(BaseException):
-            coro.close()
-    # To close a coroutine that waits in an asynchronous generator does not reach further; what that
-    # one waits in would end when the loop is closed, and complain of it.
-    for generator in generators:
-        inner: Any = generator.ag_await
-        if inner is not None:
-            with contextlib.suppress(BaseException):
-                inner.close()
-    end_greenlets(greenlets)
-    return len(left)

@@ -5,10 +5,10 @@ The world knows them by name only; who makes them says so when foretold is impor
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
-Maker = Callable[..., Awaitable[Any]]
+Maker = Callable[..., Any]
 _makers: dict[str, Maker] = {}
 
 

@@ -9,13 +9,15 @@ from typing import Any, Literal, get_args
 from foretold.arguments import check_number, check_whole, check_word
 from foretold.errors import TapeError, UsageError
 from foretold.kernel.clock import EPOCH_S_DEFAULT, MONOTONIC_S_DEFAULT
-from foretold.kernel.kernel import Limits, Order
+from foretold.kernel.kernel import Order, RunLimits
 from foretold.kernel.schedulers import SCHEDULERS
 from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.threads.preempt import preempt_text
 from foretold.tape import Setting
 from foretold.world.faults import faults_text
 
+INSTANT_S_MAX = 1e15
+"""As far as a clock may be set, thirty million years: its nanoseconds are still whole numbers."""
 BackgroundErrors = Literal["fail", "ignore"]
 
 
@@ -40,9 +42,12 @@ class Settings:
     """What was said about a machine's steps, actors and weights (`spec/machine/options.py`)."""
     mutant: str = ""
     """The declared bug that is switched on: `foretold.mutant(name)` is true for this one."""
-    steps_max: int = Limits().steps
-    virtual_s_max: float = Limits().virtual_s
-    wall_s_max: float | None = Limits().wall_s
+    cold: bool = False
+    """The run begins where the program was not run before (`isolation="fork"`): nothing warms it up
+    (`search/workers/warming.py`)."""
+    steps_max: int = RunLimits().steps
+    virtual_s_max: float = RunLimits().virtual_s
+    wall_s_max: float | None = RunLimits().wall_s
 
     def __post_init__(self) -> None:
         check_word("order", self.order, get_args(Order))
@@ -51,17 +56,18 @@ class Settings:
         check_word("background_errors", self.background_errors, get_args(BackgroundErrors))
         object.__setattr__(self, "faults", faults_text(self.faults))  # sets are welcome as well
         object.__setattr__(self, "preempt", preempt_text(self.preempt))  # and so are lists
-        if not isinstance(self.exact_time, bool):
-            raise UsageError(f"exact_time is True or False, got {self.exact_time!r}")
-        check_number("epoch_s", self.epoch_s)
-        check_number("monotonic_s", self.monotonic_s, at_least=0)
+        for name in ("exact_time", "cold"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name} is True or False, got {getattr(self, name)!r}")
+        check_number("epoch_s", self.epoch_s, at_least=-INSTANT_S_MAX, at_most=INSTANT_S_MAX)
+        check_number("monotonic_s", self.monotonic_s, at_least=0, at_most=INSTANT_S_MAX)
         check_whole("steps_max", self.steps_max, at_least=1, example=1_000_000)
         check_number("virtual_s_max", self.virtual_s_max, above=0, finite=False)
         if self.wall_s_max is not None:
             check_number("wall_s_max", self.wall_s_max, above=0, finite=False)
 
-    def limits(self) -> Limits:
-        return Limits(self.steps_max, self.virtual_s_max, self.wall_s_max)
+    def limits(self) -> RunLimits:
+        return RunLimits(self.steps_max, self.virtual_s_max, self.wall_s_max)
 
     def with_changes(self, **changes: Any) -> Settings:
         """A copy with what is not None changed."""
@@ -85,7 +91,7 @@ class Settings:
             if name not in known:
                 raise TapeError(f"the tape has a setting {name!r} that this foretold does not know")
             if not isinstance(settings[name], _TYPES.get(name, str)):
-                raise TapeError(f"the tape's setting {name} has no such value: {settings[name]!r}")
+                raise TapeError(f"the tape's setting {name} cannot be {settings[name]!r}")
         try:
             return cls(**settings)  # type: ignore[arg-type]  # checked in __post_init__
         except (TypeError, UsageError) as error:
@@ -95,6 +101,7 @@ class Settings:
 _DEFAULT = Settings()
 _TYPES: dict[str, Any] = {
     "exact_time": bool,
+    "cold": bool,
     "epoch_s": (int, float),
     "monotonic_s": (int, float),
     "steps_max": int,

@@ -1,16 +1,15 @@
 """What a run has really tried: counts of rules, invariants and faults.
 
 A test whose rules are always refused, or whose invariants range over nothing, holds and says
-nothing. So each run counts, and a search adds up (`search/vacuity.py` judges). Counts are no part
-of the trace: who counts more does not change a run.
+nothing. So each run counts, and a search adds up (`search/checking/vacuity.py` judges). Counts are
+no part of the trace: who counts more does not change a run.
 
 It lies this deep because faults strike here; rules and invariants are counted from `spec/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Literal
 
 SAID_CHARS_MAX = 100
@@ -61,12 +60,28 @@ class FaultCount:
 
 
 @dataclass(slots=True)
+class OperationCount:
+    """How often an operation of an API that a machine covers was asked for."""
+
+    asked: int = 0
+    by_rules: int = 0
+    """Of these, by calls of rules."""
+    succeeded: int = 0
+    """How often it was answered with 2xx or 3xx."""
+    succeeded_in_rules: int = 0
+    status: int | None = None
+    """A status that it was answered with and that is no success: the last one."""
+    runs: int = 1
+
+
+@dataclass(slots=True)
 class Tally:
     """The counts of one run, or of many together."""
 
     rules: dict[str, RuleCount] = field(default_factory=dict)
     invariants: dict[str, InvariantCount] = field(default_factory=dict)
     faults: dict[str, FaultCount] = field(default_factory=dict)
+    operations: dict[str, OperationCount] = field(default_factory=dict)
     mutants: dict[str, int] = field(default_factory=dict)
     """In how many runs each declared mutant was passed."""
 
@@ -105,6 +120,19 @@ class Tally:
         elif event == "effect":
             found.effect = (found.effect or 0) + times
 
+    def operation(self, name: str, status: int | None = None, *, by_rule: bool = False) -> None:
+        """An operation was answered; without a status it is only declared."""
+        found = self.operations.get(name)
+        if found is None:
+            found = self.operations[name] = OperationCount()
+        if status is not None:
+            succeeded = status < 400
+            found.asked += 1
+            found.by_rules += by_rule
+            found.succeeded += succeeded
+            found.succeeded_in_rules += succeeded and by_rule
+            found.status = found.status if succeeded else status
+
     def add(self, other: Tally) -> None:
         """Another run."""
         for name, rule in other.rules.items():
@@ -113,6 +141,8 @@ class Tally:
             self.invariants[name] = _sum(self.invariants.get(name), invariant)
         for name, fault in other.faults.items():
             self.faults[name] = _sum(self.faults.get(name), fault)
+        for name, operation in other.operations.items():
+            self.operations[name] = _sum(self.operations.get(name), operation)
         for name, runs in other.mutants.items():
             self.mutants[name] = self.mutants.get(name, 0) + runs
 
@@ -120,26 +150,9 @@ class Tally:
         """Plain data, for a way between processes."""
         counts = {
             name: {key: list(astuple(count)) for key, count in getattr(self, name).items()}
-            for name in _SORTS
+            for name in ("rules", "invariants", "faults")
         }
         return {**counts, "mutants": self.mutants}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Tally:
-        return cls(
-            **{
-                name: {str(key): sort(*counts) for key, counts in data[name].items()}
-                for name, sort in _SORTS.items()
-            },
-            mutants=dict(data["mutants"]),
-        )
-
-
-_SORTS: dict[str, Any] = {
-    "rules": RuleCount,
-    "invariants": InvariantCount,
-    "faults": FaultCount,
-}
 
 
 def _sum(one: Any, other: Any) -> Any:
@@ -147,6 +160,14 @@ def _sum(one: Any, other: Any) -> Any:
     the first one stays."""
     if one is None:
         return type(other)(*astuple(other))
+    if isinstance(one, OperationCount):
+        status = one.status if other.status is None else other.status
+        one, other = replace(one, status=None), replace(other, status=None)
+        return replace(_added(one, other), status=status)
+    return _added(one, other)
+
+
+def _added(one: Any, other: Any) -> Any:
     pairs = zip(astuple(one), astuple(other), strict=True)
     return type(one)(*(_plus(a, b) for a, b in pairs))
 

@@ -12,23 +12,30 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from foretold import handles
 from foretold.arguments import printable
 from foretold.errors import BackgroundFailure, Deadlock, UsageError
 from foretold.kernel.clock import VirtualClock
 from foretold.kernel.computer import running
 from foretold.kernel.entropy_patches import random_was_used
 from foretold.kernel.kernel import Kernel
+from foretold.kernel.numbers import numbers
 from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.threads.strand import Strand
-from foretold.kernel.waiting import place_of_task
+from foretold.kernel.waiting import place_of_task, raised_at
 from foretold.tape import Tape
-from foretold.trace import NOBODY, Event, Trace
+from foretold.trace import raised as outcome_of_error
+from foretold.trace.events import NOBODY, WORLD, Failed, Fault, Logged, Uncaught
+from foretold.trace.record import Trace
+from foretold.world.aftermath import Aftermath
 from foretold.world.clock import WorldClock
 from foretold.world.faults import fault_kinds
 from foretold.world.faults.nemesis import Nemesis
 from foretold.world.host import Host
 from foretold.world.hosttask import HostTask
 from foretold.world.importtime import ImportTime
+from foretold.world.knowledge import Knowledge, Known
+from foretold.world.log import CAUSE, CORRELATION, EventLog, LoggedEvent, plain
 from foretold.world.modules import OwnModules
 from foretold.world.net.dns import Dns, check_host_name
 from foretold.world.net.network import Network
@@ -36,30 +43,37 @@ from foretold.world.net.wire import Wire
 from foretold.world.outside import Outside
 from foretold.world.services import maker_of
 from foretold.world.settings import Settings
+from foretold.world.standing import standing
+from foretold.world.supervisor import Supervisor
 from foretold.world.tally import Tally
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from foretold.keywords import PostgresSettings, WebSettings
+    from foretold.services.external.server import External
+    from foretold.services.postgres.server import Postgres
+    from foretold.services.web.server import Web
     from foretold.world.net.native import NativeSockets
 
 DEFAULT_HOST = "main"
 FAILURES_MAX = 100
-HUNG_UP = (ConnectionError, EOFError)
-"""What a server that does not catch it says of a client that is gone. When the test is over its own
-clients are, and that is no failure of the program."""
-
 
 CALL: contextvars.ContextVar[str] = contextvars.ContextVar("foretold_call", default="")
 """The call of a machine that a task is part of, as a key for streams; empty elsewhere. What is
 drawn for a call from a stream of its own stays when the shrinker leaves other calls out."""
 
 
+@handles.shown_as(handles.World)
 class World:
-    """Everything that surrounds the program in one run."""
+    """Everything that surrounds the program in one run. `handles.World` says what is for users."""
 
     def __init__(self, tape: Tape, trace: Trace, settings: Settings) -> None:
         self.tape = tape
         self.trace = trace
         self.settings = settings
+        self.driver = get_ident()
+        """The thread that runs the test's own host, and drives the others."""
         self.failures: list[BaseException] = []
         """Failed properties and escapes, in the order in which they happened."""
         self.background: list[BaseException] = []
@@ -75,8 +89,13 @@ class World:
         """The run is over; what still unwinds has no effect any more."""
         self.shared: dict[Any, Any] = {}
         """What draws of one run have in common (`st.shared()`)."""
+        self.trusted: dict[str, Any] = {}
+        """For hosts that have a script: the SSLContext whose authorities programs verify them
+        by."""
         self.services: dict[str, list[Any]] = {}
         """The services that this run has started, by sort."""
+        self.calls: Callable[[], Sequence[str]] | None = None
+        """The calls of the program that a machine has made; for stories."""
         self.opening: Callable[[], str] | None = None
         self.names: Callable[[], dict[str, str]] | None = None
         """How a story calls ids and tasks, if somebody has better names for them."""
@@ -84,12 +103,14 @@ class World:
         self.at_commit: list[Callable[[str], object]] = []
         """Called when a database has committed a transaction of the host of that name, while the
         answer is on its way: the moment at which a failure does most harm."""
+        self.on_answer: list[Callable[[str, str, int], object]] = []
+        """Called with method, path and status when a client of a server has a response."""
         self.at_end: list[Callable[[], object]] = []
         """Called when the run is over."""
         self.ending = False
         """Main has returned; what is left is being cancelled."""
-        self._alarms_left = False
-        self._home_is_gone = False
+        self.aftermath = Aftermath(self)
+        """Which part of what goes wrong from then on fails the run."""
         self._calm_depth = 0
         self.healed = False
         """`world.heal()` was called: nothing is injected any more."""
@@ -102,6 +123,8 @@ class World:
         self.native: NativeSockets | None = None
         """The sockets of C libraries, from the first on."""
         self.hosts: dict[str, Host] = {}
+        self._started: list[str] = []
+        """Hosts in the order in which they were first started."""
         self.graves: list[Any] = []
         self.threads_left: list[str] = []
         """Daemon threads that had not ended when their process did, and where they stood."""
@@ -111,6 +134,35 @@ class World:
         """The host that the test itself runs on."""
         self.hosts[DEFAULT_HOST] = self.home
         self.outside = Outside(self.wire, self.home)
+        self._supervisors: list[Supervisor] = []
+        self.on_event: list[Callable[[LoggedEvent], object]] = []
+        """Who wants to hear of what the program says has happened."""
+
+    @functools.cached_property
+    def log(self) -> EventLog:
+        return EventLog()
+
+    def log_event(self, name: str, data: Mapping[str, object]) -> None:
+        """The program says what has happened."""
+        host, number = self.acting_host, len(self.log) + 1
+        if self.network.knowledge is None:
+            self.network.knowledge = Knowledge()
+        made = LoggedEvent(
+            number,
+            host.kernel.clock.elapsed_ns,
+            name,
+            plain(data),
+            CAUSE.get(),
+            CORRELATION.get(),
+            host.name,
+            self.network.knowledge.happened(host.name, number),
+        )
+        self.log.add(made)
+        if self.trace.detail:
+            told = tuple((key, repr(value)) for key, value in made.data.items())
+            host.kernel.keep(Logged, name=name, data=told)
+        for hear in list(self.on_event):
+            hear(made)
 
     def _make_host(self, name: str) -> Host:
         settings = self.settings
@@ -130,6 +182,7 @@ class World:
             on_background=self.note_background,
             on_deadlock=self.fail,
         )
+        kernel.standing = lambda: standing(self)
         return Host(self, name, kernel)
 
     def host(
@@ -139,19 +192,13 @@ class World:
         isolate: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> Host:
-        """The host of that name; it is made when it is first asked for.
-
-        With `isolate=["myapp"]` it imports a copy of its own of these modules, so that two replicas
-        of one application share no globals. Name its program then: `host.start("myapp.run:main")`.
-        `environment={"PORT": "80"}` adds to its `os.environ`, which no other host shares.
-        """
         asked: object = name
         own_modules = OwnModules(isolate) if isolate else None
         found = self.hosts.get(name) if isinstance(asked, str) else None
         if found is None:
             check_host_name(asked, self.hosts)
             found = self.hosts[name] = self._make_host(name)
-            found.kernel.clock.ns = self.now_ns()
+            found.kernel.clock.wait_until(self.now_ns())
             self.outside.join(found)
         if own_modules is not None:
             found.modules = own_modules
@@ -159,15 +206,17 @@ class World:
             found.environment.give(environment)
         return found
 
-    async def postgres(self, schema: Any = None, **settings: Any) -> Any:
-        """A real PostgreSQL server at host `postgres`, with this schema in it; its `dsn` says where
-        programs find it. See docs/postgres.md for the settings."""
-        return await maker_of("postgres")(self, schema, **settings)
+    async def postgres(self, schema: Any = None, **settings: Unpack[PostgresSettings]) -> Postgres:
+        made: Postgres = await maker_of("postgres")(self, schema, **settings)
+        return made
 
-    async def web(self, app: Any, **settings: Any) -> Any:
-        """An ASGI application at host `web`; its `client(actor)` is an `httpx.AsyncClient`. See
-        docs/web.md for the settings."""
-        return await maker_of("web")(self, app, **settings)
+    async def web(self, app: Any, **settings: Unpack[WebSettings]) -> Web:
+        made: Web = await maker_of("web")(self, app, **settings)
+        return made
+
+    def external(self, name: str, answers: Mapping[str, Any] | None = None) -> External:
+        made: External = maker_of("external")(self, name, answers)
+        return made
 
     @property
     def acting_host(self) -> Host:
@@ -202,9 +251,15 @@ class World:
         for host in self.hosts.values():
             host.buried.clear()
 
+    def main_returned(self) -> None:
+        """The test has its answer: no more faults strike, and all that is left is ended."""
+        self.ending = True
+        if self.nemesis is not None:
+            self.nemesis.finish()
+        self.aftermath.begin()
+
     def home_exits(self) -> None:
         """The test's own program is over: its loop is closed, and its kernel closes its sockets."""
-        self._alarms_left, self._home_is_gone = self._has_alarms(), True
         self.home.loop.abandon()
         self.home.loop.close()
         self.home.descriptors.process_is_over = True
@@ -213,7 +268,8 @@ class World:
     def main_failed(self, started: HostTask) -> None:
         """A host's main raised and nobody awaits it."""
         error = started.task.exception()
-        if error is not None:
+        if error is not None and not self.aftermath.excuses(started.host, error):
+            self.aftermath.mark_late(error)
             error.add_note(f"foretold: raised by the main of host {started.host.name}")
             self.fail(error)
 
@@ -221,17 +277,26 @@ class World:
         """A host's main had failed before the test awaited it: the test has the error now."""
         self.failures = [failure for failure in self.failures if failure is not error]
 
-    def note_fault(self, text: str) -> None:
+    def note_fault(self, text: str, *hosts: str) -> None:
         """A fault was injected: it stands in the trace and in the story."""
         self.trace.note("fault", text)
-        self._keep_fault(text)
+        self._keep_fault(text, hosts)
 
-    def _keep_fault(self, text: str) -> None:
+    def _keep_fault(self, text: str, hosts: tuple[str, ...] = (), is_setting: bool = False) -> None:
         self.faults_noted += 1
-        if self.trace.detail:
+        if self.trace.detail and not self.ending:  # by then they are repairs, and part of no story
             host = self.acting_host
             time_ns = max(self.now_ns(), self.wire.now_ns)
-            self.trace.keep(Event(time_ns, host.name, "(world)", 0, "fault", text, None))
+            told = functools.partial(Fault, text=text, hosts=hosts, is_setting=is_setting)
+            self.trace.keep(told(time_ns, host.name, WORLD))
+
+    def supervise(self, *names: str, after_s: float = 1.0) -> None:
+        self._supervisors.append(Supervisor(self, names, after_s))
+
+    def was_killed(self, host: Host) -> None:
+        """A host was killed, or has crashed."""
+        for supervisor in self._supervisors:
+            supervisor.was_killed(host)
 
     def begin_faults(self) -> None:
         """From here on faults may strike, those that the settings ask for."""
@@ -241,14 +306,34 @@ class World:
             self.network.on_first_talk = functools.partial(self.comes_into_use, "network")
             self.at_end.append(self.nemesis.finish)
 
+    def known_to(self, host: Host) -> Known | None:
+        """What this host knows of the events of all hosts."""
+        knowledge = self.network.knowledge
+        return None if knowledge is None else knowledge.of(host.name)
+
+    def hears(self, host: Host, known: Known | None) -> None:
+        """A host learns, other than over the network, what another knew of events."""
+        if self.network.knowledge is not None:
+            self.network.knowledge.learns(host.name, known)
+
+    def host_started(self, host: Host) -> None:
+        """A main was started there, perhaps not the first one."""
+        self.hears(host, self.known_to(self.acting_host))
+        if host.name not in self._started:
+            self._started.append(host.name)
+        self.comes_into_use("host")
+
+    def start_number(self, host: Host) -> int:
+        """How many hosts were started before this one; all of them, if it never was."""
+        started = self._started
+        return started.index(host.name) if host.name in started else len(started)
+
     def comes_into_use(self, what: str) -> None:
         """The network, a host or a disk is there to be struck from now on."""
         if self.nemesis is not None:
             self.nemesis.open(what)
 
     async def heal(self) -> None:
-        """Stop all faults, repair the network, let hosts go on that were paused. Dead hosts stay
-        dead, and clocks that the test has set wrong stay wrong."""
         self.healed = True
         if self.nemesis is not None:
             self.nemesis.stop()
@@ -259,7 +344,6 @@ class World:
 
     @property
     def clock(self) -> WorldClock:
-        """The clock of the host that the test runs on."""
         return self.home.clock
 
     @property
@@ -274,25 +358,33 @@ class World:
 
     @property
     def choices(self) -> int:
-        """How many choices mattered: about order, and what the program drew itself, be it from
-        the tape or as plain randomness. Asked for while the run is active."""
-        drawn = self.tape.draws
-        by_program = sum(n for name, n in drawn.items() if not name.startswith(_OWN_STREAMS))
-        random = max(0, self.home.entropy_drawn - 1) + random_was_used()
-        left = self._alarms_left or self._has_alarms()
-        crews = sum(crew.decisions for crew in self.outside.crews())
-        return by_program + random + left + self.home.kernel.decisions + crews
+        """How many choices could matter, on all hosts. 0: another tape could not change this run.
+        Asked for while the run is active.
 
-    def _has_alarms(self) -> bool:
-        return any(not handle._cancelled for handle in self.home.loop._alarm_of.values())
+        All that was drawn from the tape counts, whoever drew it, but for what every run draws
+        (`_SEEN_BY_EFFECT`). Each further host counts: it has a pace of its own, so who comes first
+        is a choice.
+        """
+        hosts = self.hosts.values()
+        drawn = self.tape.draws.items()
+        drawn_n = sum(n for name, n in drawn if not name.startswith(_SEEN_BY_EFFECT))
+        # The first is for the global `random`, used or not.
+        random = max(0, sum(host.entropy_drawn for host in hosts) - 1) + random_was_used()
+        decisions = sum(host.kernel.decisions for host in hosts)
+        left = any(loop.has_alarms() for loop in self.living_loops())
+        return drawn_n + random + decisions + numbers.are_asked + left + len(self.hosts) - 1
+
+    @property
+    def was_random(self) -> bool:
+        """Whether the program drew what no enumeration goes through. Asked for while the run is
+        active."""
+        return self.home.entropy_drawn > 1 or random_was_used() or self.tape.drew_bytes
 
     def drive(self, seconds: float) -> None:
-        """In a plain (not async) test: let virtual time pass."""
         self._not_inside_a_loop("drive", "await world.clock.advance(seconds)")
         self.home.loop.run_until_complete(self.clock.advance(seconds))
 
     def drive_until_idle(self) -> None:
-        """In a plain test: let time pass until nothing is scheduled any more."""
         self._not_inside_a_loop("drive_until_idle", "await world.clock.run_until_idle()")
         self.home.loop.run_until_complete(self.clock.run_until_idle())
 
@@ -304,7 +396,6 @@ class World:
 
     @contextlib.asynccontextmanager
     async def calm(self) -> AsyncIterator[None]:
-        """No faults inside: for set-up and final checks."""
         self._calm_depth += 1
         if self._calm_depth == 1 and self.nemesis is not None:
             self.nemesis.stand_still()
@@ -329,10 +420,10 @@ class World:
         if self.trace.detail and not isinstance(error, Deadlock):  # which is nobody's step
             said = str(error).split("\n")[0]
             if at is None:
-                self.acting_host.kernel.keep("failed", said, None)
+                self.acting_host.kernel.keep(Failed, said=said)
             else:
                 seen_ns = at.kernel.clock.ns
-                self.trace.keep(Event(seen_ns, at.name, NOBODY, 0, "failed", said, None))
+                self.trace.keep(Failed(seen_ns, at.name, NOBODY, said=said))
 
     def note_background(self, context: dict[str, Any]) -> None:
         """asyncio reports something that nobody caught."""
@@ -340,16 +431,27 @@ class World:
             return
         if self.ending and isinstance(context.get("exception"), asyncio.CancelledError):
             return  # asyncio.streams of 3.11 and 3.12 trips over its own handler being cancelled
-        if self._home_is_gone and isinstance(context.get("exception"), HUNG_UP):
-            self.trace.note("background", "somebody hung up while all were being ended")
-            return
         message = str(context.get("message") or "unhandled error in the event loop")
         message = _ADDRESS.sub("", message)  # asyncio names generators by their repr
-        self.background.append(_background_error(context, message))
         self.trace.note("background", message.split("\n")[0])
+        host, raised, aftermath = self.acting_host, context.get("exception"), self.aftermath
+        if raised is not None and aftermath.excuses(host, raised):
+            return
+        if aftermath.is_last_word(host, context, message):
+            return
+        if self.trace.detail and raised is not None and not self.ending:
+            host.kernel.keep(Uncaught, error=outcome_of_error(raised), place=raised_at(raised))
+        error = _background_error(context, message)
+        ended = any(context.get(name) is not None for name in ("task", "future"))
+        aftermath.mark_late(error, "noticed" if ended else "raised")
+        self.background.append(error)
+        aftermath.complained(context, error)
 
 
-_OWN_STREAMS = ("pace/", "schedule/", "threads/", "entropy/", "fault")
+_SEEN_BY_EFFECT = ("pace/", "schedule/", "threads/", "entropy/", "sets/")
+"""Streams from which runs draw in advance, whether or not it changes anything. What they change is
+counted instead: decisions of schedulers, timers that meet, looks at a clock, use of randomness,
+sets of tasks."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -366,37 +468,3 @@ def _background_error(context: dict[str, Any], message: str) -> BaseException:
     place = place_of_task(task) if name else None
     at = f" at {place}" if place else ""
     return BackgroundFailure(f"{message}{where}{at}")
-
-
-_current: World | None = None
-_owner: int | None = None
-
-
-def enter(world: World) -> None:
-    """This thread is inside `world` from here on."""
-    global _current, _owner
-    _current, _owner = world, get_ident()
-
-
-def leave() -> None:
-    """The run is over."""
-    global _current, _owner
-    _current = _owner = None
-
-
-def world_or_none() -> World | None:
-    """The world of this run, if this thread is inside one."""
-    if _current is None or (get_ident() != _owner and get_ident() not in running):
-        return None
-    return _current
-
-
-def current_world() -> World:
-    """The world of this run."""
-    world = world_or_none()
-    if world is None:
-        raise UsageError(
-            "there is no world here: current_world() works inside foretold.run, foretold.explore "
-            "and tests decorated with @foretold.simulate"
-        )
-    return world

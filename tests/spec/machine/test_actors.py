@@ -183,6 +183,7 @@ def test_a_deadlock_names_the_calls() -> None:
     assert isinstance(failure.exception, foretold.Deadlock)
     assert ".forth-" in str(failure.exception)
     assert ".back-" in str(failure.exception)
-    program = failure.story.split("No task")[0].split("All take")[0]
+    program = failure.story[failure.story.index("The program, ") :]
+    program = program.split("No task")[0].split("All take")[0]
     assert program.count("still under way") == 2
     assert "together:" in program

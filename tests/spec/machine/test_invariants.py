@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.world.world import World
 
 
 def test_after_every_step() -> None:
@@ -135,6 +136,7 @@ def test_quiet_means_that_nobody_is_at_work() -> None:
     looks: list[int] = []
 
     class Quiet(foretold.Machine):
+        world: World
         actors = 3
         faults = foretold.faults.network
 
@@ -199,6 +201,7 @@ def test_the_end_is_looked_at_once() -> None:
 class Heals(foretold.Machine):
     """Becomes well some time after faults have stopped, or never."""
 
+    world: World
     faults = foretold.faults.network
     needs_s = 20.0
     truthy = True

@@ -67,11 +67,11 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "unknown parameter": (lambda: rule(itme=st.just(1))(wants), "Did you mean 'item'?"),
     "parameter without strategy": (lambda: rule()(wants), "@foretold.rule(item=st.integers(0, 9))"),
-    "a value": (lambda: rule(item=3), "item=st.just(…) for a fixed value"),
-    "a type": (lambda: rule(item=int), "item=st.from_type(int)"),
-    "a bundle's name": (lambda: rule(item="orders"), "item=foretold.Bundle('orders')"),
-    "a name as target": (lambda: rule(target="orders"), 'orders = foretold.Bundle("orders")'),
-    "one as targets": (lambda: rule(targets=orders), "For one write target=…"),
+    "a value": (lambda: rule(item=3), "item=st.just(…) for a fixed value"),  # type: ignore[arg-type]  # the mistake
+    "a type": (lambda: rule(item=int), "item=st.from_type(int)"),  # type: ignore[arg-type]  # the mistake
+    "a bundle's name": (lambda: rule(item="orders"), "item=foretold.Bundle('orders')"),  # type: ignore[arg-type]  # the mistake
+    "a name as target": (lambda: rule(target="orders"), 'orders = foretold.Bundle("orders")'),  # type: ignore[arg-type]  # the mistake
+    "one as targets": (lambda: rule(targets=orders), "For one write target=…"),  # type: ignore[arg-type]  # the mistake
     "a parameter called target": (
         lambda: rule(target=orders)(to_target),
         "Rename the parameter:\n  wrong: @foretold.rule(target=orders)",
@@ -82,16 +82,16 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
         "targets= is reserved",
     ),
     "a strategy for target": (
-        lambda: rule(target=st.integers(0, 9)),
+        lambda: rule(target=st.integers(0, 9)),  # type: ignore[arg-type]  # the mistake
         "are reserved, as in Hypothesis: rename",
     ),
     "a strategy for targets": (
-        lambda: rule(targets=st.integers(0, 9)),
+        lambda: rule(targets=st.integers(0, 9)),  # type: ignore[arg-type]  # the mistake
         "are reserved, as in Hypothesis: rename",
     ),
-    "consumes as target": (lambda: rule(target=consumes(orders)), "takes a bundle"),
+    "consumes as target": (lambda: rule(target=consumes(orders)), "takes a bundle"),  # type: ignore[arg-type]  # the mistake
     "consumes a name": (lambda: consumes("orders"), "consumes(orders)"),  # type: ignore[arg-type]  # the mistake
-    "a bundle's bad name": (lambda: Bundle("my orders"), "a variable's"),
+    "a bundle's bad name": (lambda: Bundle("my orders"), "a valid variable name"),
     "a rule twice": (lambda: rule()(rule()(lambda self: None)), "not two"),
     "a generator": (lambda: rule()(yields), "foretold.multiple(a, b)"),
     "a static method": (lambda: rule()(staticmethod(ok)), "that takes self"),
@@ -101,9 +101,12 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: precondition(lambda self: True)(initialize()(lambda self: None)),
         "Make it a rule",
     ),
-    "when": (lambda: invariant(when="always"), "when is 'step', 'quiet' or 'end', got 'always'"),
+    "when": (
+        lambda: invariant(when="always"),
+        "when is 'step', 'instant', 'quiet' or 'end', got 'always'",
+    ),
     "near miss": (lambda: invariant(when="quite"), "Did you mean 'quiet'?"),
-    "no brackets": (lambda: invariant(when=ok), "with its brackets"),  # type: ignore[arg-type]  # the mistake
+    "no brackets": (lambda: invariant(when=ok), "with parentheses"),  # type: ignore[arg-type]  # the mistake
     "two ways": (lambda: invariant(when="end", sql="select 1"), "Write two"),
     "empty sql": (lambda: invariant(sql=" "), "select * from orders where"),
     "over alone": (lambda: invariant(over="select 1"), "belong to sql="),
@@ -119,15 +122,15 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
     "no rules": (lambda: foretold.run(made()), "has no rules"),
     "unknown bundle": (
         lambda: foretold.run(made(use=rule(item=orders)(lambda self, item: None))),
-        "no rule puts anything there",
+        "no rule adds values to it",
     ),
     "lonely precondition": (
         lambda: foretold.run(made(ok=precondition(lambda self: True)(lambda self: None))),
-        "is no rule",
+        "is not a rule",
     ),
     "taken name": (
         lambda: foretold.run(made(setup=rule()(lambda self: None))),
-        "has something of that name already",
+        "already has an attribute of this name",
     ),
     "weights of nobody": (
         lambda: foretold.run(made(buy=rule()(lambda self: None), weights={"bye": 3})),
@@ -138,7 +141,7 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
         "the weight of buy must be at least 0",
     ),
     "weights as a list": (
-        lambda: foretold.run(made(buy=rule()(lambda self: None)), weights=["buy"]),
+        lambda: foretold.run(made(buy=rule()(lambda self: None)), weights=["buy"]),  # type: ignore[call-overload]  # the mistake
         'such as {"buy": 3}',
     ),
     "actors": (
@@ -150,7 +153,7 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
         "actors is a whole number, 1 or more",
     ),
     "steps": (
-        lambda: foretold.run(made(buy=rule()(lambda self: None)), steps="many"),
+        lambda: foretold.run(made(buy=rule()(lambda self: None)), steps="many"),  # type: ignore[call-overload]  # the mistake
         "steps is a whole number",
     ),
     "tolerates": (
@@ -158,7 +161,7 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
         "tolerates lists exceptions",
     ),
     "a setting of nobody": (
-        lambda: foretold.run(made(buy=rule()(lambda self: None)), step=3),
+        lambda: foretold.run(made(buy=rule()(lambda self: None)), step=3),  # type: ignore[call-overload]  # the mistake
         "does not know the setting 'step'. Did you mean 'steps",
     ),
     "steps of a function": (

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.world.world import World
 
 
 class Outcomes(foretold.Machine):
@@ -131,6 +132,7 @@ def test_setup_and_initialize_are_calm() -> None:
     calm: list[bool] = []
 
     class Calm(foretold.Machine):
+        world: World
         faults = foretold.faults.network
 
         async def setup(self) -> None:

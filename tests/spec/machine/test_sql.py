@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import foretold
+from foretold.world.world import World
 
 SCHEMA = """
 create table item (id int primary key, stock int not null);
@@ -73,8 +74,8 @@ def test_the_transaction_is_named() -> None:
     assert "during actor" in note
     assert "update item set stock = stock - $2 where id = $1" in note
     assert failure.reproduced
-    assert failure.story.splitlines()[1] == "  together:"
-    program = failure.story.split("No task")[0]
+    program = failure.story.split("No task")[0].partition("The program, ")[2]
+    assert program.splitlines()[1] == "  together:"
     assert program.count(".buy(item=1, n=") == 2, "the calls are not repeated with the invariant"
     assert re.search(
         r"  the invariant never_below_zero failed after transaction 1 of \w+ \d\n", program
@@ -110,6 +111,8 @@ def asked_after(*statements: str) -> set[str]:
     found: set[str] = set()
 
     class Asks(foretold.Machine):
+        world: World
+
         async def setup(self) -> None:
             self.pg = await self.world.postgres(schema=SCHEMA)
 
@@ -174,6 +177,8 @@ def test_all_are_asked_in_one_round_trip() -> None:
     looked: list[str] = []
 
     class Many(Locked):
+        world: World
+
         @foretold.invariant(sql="select * from sale where n < 0", over="select count(*) from sale")
         def another(self, rows: Any) -> None:
             """Sales are of something."""

@@ -15,6 +15,8 @@ from tests.cli.command import foretold as command
 from tests.spec.machine.programs import Till
 
 pytest_plugins = ["pytester"]
+QUIET = ("-p", "no:cacheprovider", "-p", "no:asyncio")
+"""Nothing is left behind, and pytest-asyncio does not warn of its settings."""
 
 SHOP = '''
 import asyncio
@@ -75,7 +77,7 @@ def test_workers_make_the_same_runs() -> None:
 def test_the_command(tmp_path: Path) -> None:
     """`foretold explore shop.py:Shop` with options of the machine; replay by tape and by seed."""
     (tmp_path / "shop.py").write_text(SHOP)
-    options = ["--seed", "4", "--steps", "12", "--actors", "2", "--weight", "look=0"]
+    options = ["--seed", "6", "--steps", "12", "--actors", "2", "--weight", "look=0"]
     done = command(tmp_path, "explore", "shop.py:Shop", *options)
     assert done.code == 1, done
     assert "shrunk to 2 rule calls" in done.out
@@ -99,21 +101,22 @@ def test_pytest_collects_it_as_hypothesis_users_write_it(pytester: pytest.Pytest
     """`TestShop = Shop.TestCase`: found, failed with the program in its note, and one tape file
     replays it, by pytest and by hand."""
     pytester.makepyfile(shop=SHOP, test_shop=TESTS)
-    result = pytester.runpytest("--foretold-seed=1", "-p", "no:cacheprovider")
+    result = pytester.runpytest("--foretold-seed=1", *QUIET)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
             "*def never_below_zero(self):*",
             "E *AssertionError: oversold",
-            "E *foretold found this in run *; shrunk to 2 rule calls in * runs",
-            "E *Replayed in a fresh process: yes.",
+            "E *What broke: AssertionError: oversold (*",
             "E *The program, 2 calls of Shop's rules:",
             "E *together:",
+            "E *foretold found this in run *; shrunk to 2 rule calls in * runs",
+            "E *Replayed in a fresh process: yes.",
             "FAILED test_shop.py::TestShop::runTest - AssertionError: oversold",
         ]
     )
     (tape,) = (pytester.path / ".foretold").rglob("*.tape")
-    again = pytester.runpytest(f"--foretold-replay={tape}", "-p", "no:cacheprovider")
+    again = pytester.runpytest(f"--foretold-replay={tape}", *QUIET)
     again.assert_outcomes(failed=1)
     pytester.syspathinsert()
     import shop  # type: ignore[import-not-found]  # made by this test
@@ -140,7 +143,7 @@ def test_simulate_makes_tests_of_machines(pytester: pytest.Pytester) -> None:
         TestFewer.settings = dict(runs=3, steps=1)
         """
     )
-    result = pytester.runpytest("-v", "--foretold-seed=1", "-p", "no:cacheprovider")
+    result = pytester.runpytest("-v", "--foretold-seed=1", *QUIET)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*TestAlone::runTest PASSED*", "*TestQuick::runTest PASSED*"])
 

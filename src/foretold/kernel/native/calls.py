@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from foretold.kernel import fence
+from foretold.kernel.native import extensions
+from foretold.kernel.threads.baton import strand_of
 
 _int, _uint, _long, _pointer = ctypes.c_int, ctypes.c_uint, ctypes.c_long, ctypes.c_void_p
 _size, _ssize = ctypes.c_size_t, ctypes.c_ssize_t
@@ -54,17 +56,14 @@ NAMES: Final = frozenset(_SHAPES)
 LOCKS: Final = frozenset({"pthread_mutex_lock", "pthread_mutex_unlock"})
 
 
-def set_async(error: type[BaseException]) -> None:
-    """Raise this in the calling thread as soon as it runs Python again."""
-    ident = ctypes.c_ulong(get_ident())
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(error))
-
-
 def _stand_in(name: str, original: Callable[..., Any], failure: int | None) -> Callable[..., Any]:
     method = name.strip("_")
 
     def called(*args: Any) -> Any:
         calls: Any = None
+        strand = strand_of(get_ident())
+        if strand is not None:
+            strand.in_c += 1  # what the handler of a signal raises could not pass through C
         try:
             computer = fence.fenced_in()
             give = None if computer is None else computer.answer("native")
@@ -77,21 +76,17 @@ def _stand_in(name: str, original: Callable[..., Any], failure: int | None) -> C
             ctypes.set_errno(error.errno or errno.EIO)
         except BaseException as error:
             if calls is not None:
-                _tell(calls, error)
+                extensions.note_failure(calls, error)
             ctypes.set_errno(errno.EIO)
+        finally:
+            if strand is not None:
+                strand.in_c -= 1
         return failure
 
     return called
 
 
-def _tell(calls: Any, error: BaseException) -> None:
-    try:
-        calls.failed(error)
-    except BaseException:  # the run is beyond telling; the caller gets an error at least
-        return
-
-
-class StandIn:
+class NativeStandIn:
     """One such function, as C can call it. It lives as long as the process."""
 
     def __init__(self, name: str, original_address: int) -> None:
@@ -101,4 +96,4 @@ class StandIn:
         self._callback = kind(_stand_in(name, original, shape.failure))
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         assert address is not None, "a function has an address"
-        self.address = address
+        self.address = extensions.bracket(address)

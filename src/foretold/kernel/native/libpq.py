@@ -20,14 +20,14 @@ from typing import Any, Final
 from foretold.kernel import fence
 from foretold.kernel.native import calls, psycopg2
 from foretold.kernel.native.images import Image, ImportSlot, loaded
-from foretold.kernel.swap import Change, ModuleName
+from foretold.kernel.swap import ModuleName, ProcessChange
 from foretold.kernel.tls_patches import TlsRandom
 
 _DRIVERS: Final = (psycopg2.MODULE, "psycopg_binary.pq", "psycopg_c.pq", "psycopg.pq._pq_ctypes")
 _FINDER: Final = "ctypes.util"
 _FOLDERS: Final = ("psycopg2", "psycopg_binary", "psycopg_c")
 
-_stand_ins: Final[dict[str, calls.StandIn]] = {}
+_stand_ins: Final[dict[str, calls.NativeStandIn]] = {}
 _looked_at: tuple[str, ...] = ()
 _slots: Final[dict[Image, list[ImportSlot]]] = {}
 """What was found in each library."""
@@ -38,7 +38,7 @@ def drivers() -> tuple[str, ...]:
     return tuple(name for name in (*_DRIVERS, _FINDER) if name in sys.modules)
 
 
-def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[Change]:
+def changes(imported: tuple[str, ...], before: tuple[str, ...]) -> Iterator[ProcessChange]:
     """What has to be changed for these drivers, beyond what was for those before."""
     if imported not in (_looked_at, (_FINDER,)):
         _look(imported)
@@ -57,7 +57,7 @@ _random_of: Final = functools.cache(TlsRandom)
 
 
 @functools.cache
-def _changes_of_psycopg2() -> tuple[Change, ...]:
+def _changes_of_psycopg2() -> tuple[ProcessChange, ...]:
     """Made once: they are applied and undone for every session."""
     return tuple(psycopg2.changes())
 
@@ -97,12 +97,12 @@ def _slots_of(image: Image) -> Iterator[ImportSlot]:
         yield ImportSlot(slot, _stand_in(image, name).address, sealed=sealed)
 
 
-def _stand_in(image: Image, name: str) -> calls.StandIn:
+def _stand_in(image: Image, name: str) -> calls.NativeStandIn:
     """Not by the slot's content, which a lazy linker has not filled yet: by the name."""
     found = _stand_ins.get(f"{image.path} {name}")
     if found is None:
         library: Any = ctypes.CDLL(image.path)
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
         assert address is not None, "a function has an address"
-        found = _stand_ins[f"{image.path} {name}"] = calls.StandIn(name, address)
+        found = _stand_ins[f"{image.path} {name}"] = calls.NativeStandIn(name, address)
     return found

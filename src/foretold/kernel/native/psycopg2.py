@@ -2,33 +2,28 @@
 
 It closes forgotten connections while it frees them, from C, even with an exception on its way; but
 Python code that C calls then, as ours, would lose that exception. CPython takes care of it before
-it calls a `__del__`. So while a session lasts connections have one, which closes them first.
+it calls a `__del__`. So while a session lasts connections have one, which closes them first. It is
+their own method, in C: what was thrown at the thread is not raised in it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from foretold.kernel import fence
-from foretold.kernel.swap import Change, Setting, Swap, copy_of
+from foretold.kernel.swap import ProcessChange, Setting, Swap, copy_of
 
 MODULE = "psycopg2._psycopg"
 
 
-def changes() -> Iterator[Change]:
+def changes() -> Iterator[ProcessChange]:
     """For the module, which is imported."""
     module: Any = sys.modules[MODULE]
-    yield Setting(module.connection, "__del__", _close)
+    yield Setting(module.connection, "__del__", module.connection.close)
     yield _connect_swap(module)
     yield Setting(module.ReplicationCursor, "consume_stream", _without_select(module))
-
-
-def _close(connection: Any) -> None:
-    with contextlib.suppress(Exception):  # it never was a connection
-        connection.close()
 
 
 def _connect_swap(module: Any) -> Swap:

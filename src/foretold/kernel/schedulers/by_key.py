@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 
-from foretold.kernel.actors import Actor, Register
+from foretold.kernel.actors import Register, Stepper
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
 from foretold.tape import CALLBACKS, ENDED, Hold
@@ -27,7 +27,7 @@ class KeyedScheduler(Scheduler):
         self,
         holds: dict[tuple[str, int], Hold],
         register: Register,
-        callbacks: Actor,
+        callbacks: Stepper,
         *,
         recorded: bool = False,
     ) -> None:

@@ -1,6 +1,7 @@
 """A replay that goes on by chance: holds of the tape up to an instant, a random walk from there on.
 
-For the question how likely the failure was at each point of a failing run (`search/explain.py`).
+For the question how likely the failure was at each point of a failing run
+(`search/failures/explain.py`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import random
 
-from foretold.kernel.actors import Actor
+from foretold.kernel.actors import Stepper
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.fair import FAIR_AFTER_HORIZONS, FAIR_AFTER_MORE, RankedScheduler
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile
@@ -34,7 +34,7 @@ class PctScheduler(RankedScheduler):
         changes = generator.choice(CHANGES)
         self._drops = {1 + int(horizon * generator.random() ** _EARLY) for _ in range(changes)}
         self.fair_after = FAIR_AFTER_HORIZONS * horizon + FAIR_AFTER_MORE
-        self._ranks: dict[Actor, float] = {}
+        self._ranks: dict[Stepper, float] = {}
         self._callback_rank = -generator.random()
 
     def rank(self, handle: AnyHandle) -> float:

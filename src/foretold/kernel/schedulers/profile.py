@@ -16,6 +16,7 @@ from typing import Any
 
 from foretold.errors import UsageError
 
+_SHOWN_CHARS = 100
 NAMES_MAX = 40
 """So many actors are known by name, those with the most steps."""
 _NUMBER = re.compile(r"-\d+$")
@@ -97,6 +98,6 @@ def _parse(text: str) -> Profile:
         numbers: list[Any] = [decisions, steps, *names.values()]
         if all(type(number) is int and number >= 0 for number in numbers):
             return Profile(decisions, steps, names)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):  # the last if it is nested deep
         pass
-    raise UsageError(f"this is no profile as a search writes them: {text!r}")
+    raise UsageError(f"this is not a profile that a search has written: {text[:_SHOWN_CHARS]!r}")

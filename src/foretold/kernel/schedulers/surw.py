@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import random
 
-from foretold.kernel.actors import Actor
+from foretold.kernel.actors import Stepper
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile, expected_of, kind_of
@@ -36,7 +36,7 @@ class SurwScheduler(Scheduler):
         self._guess = generator.choice(GUESSES)
         self._most = max(self._guess, *profile.by_name.values(), 1)
         self._focus = self._drawn_focus()
-        self._expected: dict[Actor, int] = {}
+        self._expected: dict[Stepper, int] = {}
         self._pool: list[AnyHandle] = []
         """Whose interleaving is to be uniform."""
         self._others: list[tuple[int, AnyHandle]] = []

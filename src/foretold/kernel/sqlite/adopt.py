@@ -8,22 +8,22 @@ from typing import Final, NamedTuple
 
 from foretold.kernel.sqlite import turns, vfs
 from foretold.kernel.sqlite.library import MODULES, Library, find_library
-from foretold.kernel.swap import Change
+from foretold.kernel.swap import ProcessChange
 
 
-class Copy(NamedTuple):
+class SQLiteCopy(NamedTuple):
     """A copy of SQLite, and what leads it to us. None if it can't be reached."""
 
     library: Library | None
-    changes: tuple[Change, ...]
+    changes: tuple[ProcessChange, ...]
 
 
-_known: Final[dict[str, Copy]] = {}
+_known: Final[dict[str, SQLiteCopy]] = {}
 """By module. Looked for once in the life of the process: a short run would pay for it each time."""
-_adopted: Final[dict[str, Copy]] = {}
+_adopted: Final[dict[str, SQLiteCopy]] = {}
 
 
-def new_changes() -> Iterator[Change]:
+def new_changes() -> Iterator[ProcessChange]:
     """For the modules that were imported since the last time: what leads their SQLite to us."""
     for name in MODULES:
         if name in _adopted or not hasattr(sys.modules.get(name), "Connection"):
@@ -35,12 +35,12 @@ def new_changes() -> Iterator[Change]:
         _begin_anew(copy)
 
 
-def copy_of(name: str, library: Library | None) -> Copy:
+def copy_of(name: str, library: Library | None) -> SQLiteCopy:
     """What is to be changed for a module's copy of SQLite."""
     of_vfs = () if library is None else (vfs.VfsChange(library),)
     reachable = library is not None
     of_turns = turns.changes(sys.modules[name], reachable=reachable) if name == "_sqlite3" else ()
-    return Copy(library, (*of_vfs, *of_turns))
+    return SQLiteCopy(library, (*of_vfs, *of_turns))
 
 
 def forget() -> None:
@@ -48,7 +48,7 @@ def forget() -> None:
     _adopted.clear()
 
 
-def _begin_anew(copy: Copy) -> None:
+def _begin_anew(copy: SQLiteCopy) -> None:
     """SQLite seeds its generator once in the life of a process: here, once in a run, from the
     tape; and from the system again when the run is over."""
     if copy.library is not None and copy.library.reset is not None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from foretold.kernel.computer import Computer, computer_of
-from foretold.kernel.swap import Change, Setting
+from foretold.kernel.swap import ProcessChange, Setting
 from foretold.kernel.threads.baton import strand_of
 from foretold.kernel.threads.strand import Strand
 
@@ -34,11 +34,11 @@ _UNCHECKED: Final = frozenset({"close"})
 _IN_MEMORY: Final = ("", ":memory:")
 REAL_WHY: Final = "its file is on the real disk, or on that of an earlier run"
 REAL_INSTEAD: Final = (
-    "open it inside the run; a pool that lives in a module: engine.dispose() at the end of each"
-    ' run, or isolation="fork"'
+    "open it inside the run. For a pool at module level call engine.dispose() at the end of each"
+    ' run, or use isolation="fork"'
 )
 _HIDDEN_WHY: Final = (
-    "this Python hides the SQLite that it was built with: its files cannot be led to the"
+    "foretold cannot reach the SQLite of this Python build, so its files cannot be on the"
     " simulated disk"
 )
 _HIDDEN_INSTEAD: Final = (
@@ -85,6 +85,8 @@ def _in_turn(name: str, original: Callable[..., Any], *, of_cursor: bool) -> Cal
             return original(self, *args, **names)
         finally:
             del _at_work[key]
+            if strand.signals and not strand.in_c:
+                strand.crew.handle_signals(strand)  # those that came while SQLite was at work
 
     return in_turn
 
@@ -127,7 +129,7 @@ def _opening(original: Callable[..., Any], *, reachable: bool) -> Callable[..., 
     return opening
 
 
-def changes(module: Any, *, reachable: bool) -> Iterator[Change]:
+def changes(module: Any, *, reachable: bool) -> Iterator[ProcessChange]:
     """For the C module `_sqlite3`."""
     yield Setting(
         module.Connection,

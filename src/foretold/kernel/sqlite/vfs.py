@@ -15,10 +15,11 @@ from __future__ import annotations
 import _thread
 import ctypes
 import errno
+import functools
 import os
 from _thread import get_ident
 from collections.abc import Callable
-from ctypes import c_int, c_int64, c_void_p, memmove, memset, string_at
+from ctypes import c_int, c_int64, c_void_p, memset, string_at
 from typing import Any, Final, Protocol
 
 from foretold.errors import EscapedWorld
@@ -41,13 +42,23 @@ from foretold.kernel.sqlite.abi import (
     address_of,
 )
 from foretold.kernel.sqlite.library import Library
-from foretold.kernel.threads.baton import StrandEnded
+from foretold.kernel.swap import python_in_c
+from foretold.kernel.threads.baton import StrandEnded, strand_of
+
+# As ctypes' own, which are guarded while a session lasts, and slower by that.
+_in_c: Final = python_in_c()
+_copy: Final = _in_c.memmove
+_copy.argtypes = (c_void_p, c_void_p, ctypes.c_size_t)
+_copy.restype = None
+_bytes_at: Final = _in_c.PyBytes_FromStringAndSize
+_bytes_at.argtypes = (c_void_p, ctypes.c_ssize_t)
+_bytes_at.restype = ctypes.py_object
 
 
-class Databases(Protocol):
+class FilesForSQLite(Protocol):
     """What SQLite asks of one process' disk; `computer.answer("sqlite")()` gives it."""
 
-    def open(self, path: str | None, flags: int) -> DatabaseFile:
+    def open(self, path: str | None, flags: int) -> FileForSQLite:
         """Open a file; one without a name is gone when it is closed."""
 
     def delete(self, path: str, *, sync_directory: bool) -> None:
@@ -63,11 +74,11 @@ class Databases(Protocol):
         """Something was raised that cannot pass through C: the run has failed with it."""
 
 
-class DatabaseFile(Protocol):
+class FileForSQLite(Protocol):
     """An open file, as SQLite uses it."""
 
     path: str | None
-    databases: Databases
+    databases: FilesForSQLite
     level: Lock
     persist_wal: bool
     powersafe: bool
@@ -88,16 +99,16 @@ class DatabaseFile(Protocol):
     def shm_unmap(self, *, delete: bool) -> None: ...
 
 
-files: Final[dict[int, DatabaseFile]] = {}
+files: Final[dict[int, FileForSQLite]] = {}
 """What SQLite has open in our files, by the address of its structure."""
-_closed: Final[dict[int, tuple[str | None, Databases]]] = {}
+_closed: Final[dict[int, tuple[str | None, FilesForSQLite]]] = {}
 """What each thread has closed last. SQLite deletes a journal right after it has closed it, and that
 may be while another host acts: a forgotten connection is closed when it is collected."""
 _originals: Final[dict[int, dict[str, Callable[..., int]]]] = {}
 """The functions of a table that we have changed, by the table's address."""
 
 
-def _answerer() -> Databases | None:
+def _answerer() -> FilesForSQLite | None:
     computer = fence.fenced_in()
     answer = None if computer is None else computer.answer("sqlite")
     return None if answer is None else answer()
@@ -107,7 +118,7 @@ def _text(pointer: int) -> str:
     return os.fsdecode(string_at(pointer))
 
 
-def _tell(error: BaseException, databases: Databases | None) -> None:
+def _note_failure(error: BaseException, databases: FilesForSQLite | None) -> None:
     """It can't be raised here. A thread that is being ended is told so again when it next waits."""
     if isinstance(error, KeyboardInterrupt):
         _thread.interrupt_main()
@@ -115,10 +126,10 @@ def _tell(error: BaseException, databases: Databases | None) -> None:
         databases.failed(error)
 
 
-def _code(error: BaseException, code: Code, databases: Databases | None) -> Code:
+def _code(error: BaseException, code: Code, databases: FilesForSQLite | None) -> Code:
     """What SQLite is told of an error."""
     if not isinstance(error, OSError):
-        _tell(error, databases)
+        _note_failure(error, databases)
     elif error.errno == errno.ENOSPC:
         return Code.FULL
     return code
@@ -136,7 +147,7 @@ def _open(vfs: int, name: int | None, file: int, flags: int, out_flags: int | No
         opened = databases.open(_text(name) if name else None, flags)
     except BaseException as error:
         if not isinstance(error, OSError):
-            _tell(error, databases)
+            _note_failure(error, databases)
         return Code.CANTOPEN
     files[file] = opened
     if out_flags:
@@ -181,7 +192,7 @@ def _full_pathname(vfs: int, name: int, size: int, out: int) -> int:
         return _code(error, Code.CANTOPEN, databases)
     if len(path) > size:
         return Code.CANTOPEN
-    memmove(out, path, len(path))
+    _copy(out, path, len(path))
     return Code.OK
 
 
@@ -190,9 +201,9 @@ def _randomness(vfs: int, n: int, out: int) -> int:
     if computer is None:
         return _originals[vfs]["xRandomness"](vfs, n, out)
     try:
-        memmove(out, computer.entropy(n), n)
+        _copy(out, computer.entropy(n), n)
     except BaseException as error:
-        _tell(error, _answerer())
+        _note_failure(error, _answerer())
         memset(out, 0, n)
     return n
 
@@ -204,7 +215,7 @@ def _sleep(vfs: int, microseconds: int) -> int:
     try:
         computer.sleep_ns(microseconds * 1_000)
     except BaseException as error:
-        _tell(error, _answerer())
+        _note_failure(error, _answerer())
     return microseconds
 
 
@@ -238,7 +249,7 @@ def _close(file: int) -> int:
     try:
         opened.close()
     except BaseException as error:
-        _tell(error, opened.databases)
+        _note_failure(error, opened.databases)
     return Code.OK
 
 
@@ -249,7 +260,7 @@ def _read(file: int, buffer: int, n: int, offset: int) -> int:
     except BaseException as error:
         return _code(error, Code.IOERR_CORRUPTFS, opened.databases)
     got = len(data)
-    memmove(buffer, data, got)
+    _copy(buffer, data, got)
     if got == n:
         return 0
     memset(buffer + got, 0, n - got)
@@ -259,7 +270,7 @@ def _read(file: int, buffer: int, n: int, offset: int) -> int:
 def _write(file: int, buffer: int, n: int, offset: int) -> int:
     opened = files[file]
     try:
-        opened.write(string_at(buffer, n), offset)
+        opened.write(_bytes_at(buffer, n), offset)
     except BaseException as error:
         return _code(error, Code.IOERR_WRITE, opened.databases)
     return 0
@@ -379,7 +390,7 @@ def _shm_unmap(file: int, delete: int) -> int:
     try:
         opened.shm_unmap(delete=bool(delete))
     except BaseException as error:
-        _tell(error, opened.databases)
+        _note_failure(error, opened.databases)
     return Code.OK
 
 
@@ -390,7 +401,19 @@ def _function_for(name: str) -> Callable[..., Any]:
     """`xShmMap` is `_shm_map` here."""
     words = "".join(f"_{c.lower()}" if c.isupper() else c for c in name[1:])
     found: Callable[..., Any] = globals()[words]
-    return found
+    return functools.partial(_inside_c, found)
+
+
+def _inside_c(function: Callable[..., Any], *args: Any) -> Any:
+    """SQLite is not disturbed by a signal: what its handler raises could not pass through C."""
+    strand = strand_of(get_ident())
+    if strand is None:
+        return function(*args)
+    strand.in_c += 1
+    try:
+        return function(*args)
+    finally:
+        strand.in_c -= 1
 
 
 # As long as the process lives: SQLite may call them whenever a connection is still there.

@@ -10,11 +10,14 @@ what is next when nobody of a host can go on: the wire, another host, or a jump 
 
 from __future__ import annotations
 
-import ctypes
-from typing import TYPE_CHECKING, Final
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel import real
-from foretold.kernel.computer import running
+from foretold.kernel.insist import Insistent, settle, throw
+from foretold.kernel.threads.strand import LOST
+from foretold.kernel.watchdog import RunCut, watchdog
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.strand import Strand
@@ -25,13 +28,17 @@ strands: Final[dict[int, Strand]] = {}
 """The threads of the run in progress that take part, by ident."""
 
 strand_of: Final = strands.get
-_SLEEP_S: Final = 0.5
+_SLEEP_S: Final = 0.1
 _LOOK_AGAIN_S: Final = 0.02
 
 
 class StrandEnded(BaseException):
     """Raised inside a thread whose process is gone, so that it can be freed. In a sealed world:
     what its `finally` blocks still do has no effect."""
+
+
+class _Thrown(Insistent, StrandEnded):
+    """The same, from outside, into a thread that runs."""
 
 
 class Baton:
@@ -87,9 +94,6 @@ class Baton:
         gone, self.reap = self.reap, None
         if gone is not None:
             gone.wait_for_its_end()
-            if strands.get(gone.ident) is gone:
-                del strands[gone.ident]
-                running.pop(gone.ident, None)
 
     def fail(self, me: Strand, error: BaseException) -> None:
         """The run cannot go on: the driver raises `error`. `me` never goes on."""
@@ -104,23 +108,40 @@ class Baton:
         try:
             # Ctrl-C that comes just before we sleep does not wake us: hence a look now and then.
             while not _pass(gate, True, _SLEEP_S):
-                pass
+                if watchdog.is_cutting:
+                    raise RunCut
         except KeyboardInterrupt:
             self._interrupt()
             raise
 
     def _interrupt(self) -> None:
-        """Ctrl-C reaches the driver while another thread runs: that one is ended first. It may be
-        handing over at this very moment, to us or to a third, so we look again and again. A second
-        Ctrl-C gives up on a thread that sits in C code."""
+        """Ctrl-C, or the watchdog, reaches the driver while another thread runs: that one is ended
+        first. It may be handing over at this very moment, to us or to a third, so we look again and
+        again. A thread that sits in C code and does not come back is left behind: should it ever do
+        so, it ends."""
         self.closing = True
         gate, ended = self.driver.gate, None
+        left_s = watchdog.grace_s
         while (running := self.holder) is not self.driver:
             if running is not ended:
                 ended = running
                 ended.doomed = True
-                error = ctypes.py_object(StrandEnded)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ended.ident), error)
+                throw(ended.ident, _Thrown)
             if _pass(gate, True, _LOOK_AGAIN_S):
                 self.holder = self.driver
+            left_s -= _LOOK_AGAIN_S
+            if left_s <= 0 and self.holder is ended:
+                self._leave_behind(ended)
         _pass(gate, False)  # it may have been opened for us before we came here
+
+    def _leave_behind(self, lost: Strand) -> None:
+        """Nobody waits for its end, not even Python when the process ends."""
+        lost.state = LOST
+        settle()
+        watchdog.note_lost(lost.actor.name)
+        for lock in lost.last_locks:
+            vars(threading).get("_shutdown_locks", set()).discard(lock)
+        pools: Any = sys.modules.get("concurrent.futures.thread")
+        if pools is not None and lost.thread is not None:
+            pools._threads_queues.pop(lost.thread, None)
+        self.holder = self.driver

@@ -18,22 +18,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from foretold.errors import ForetoldError
 from foretold.kernel import real
-from foretold.kernel.actors import Actor
+from foretold.kernel.actors import Stepper
 from foretold.kernel.threads.baton import Baton, StrandEnded, strand_of
 from foretold.kernel.threads.pool import StrandPool
-from foretold.kernel.threads.stacks import frames_of, free_locks_of, lines_about
+from foretold.kernel.threads.stacks import blocked_of, frames_of, free_locks_of
 from foretold.kernel.threads.strand import (
     BLOCKED,
     DEAD,
     ENDED,
     IDLE,
+    LOST,
     NEVER_NS,
     READY,
     RUNNING,
     Strand,
 )
-from foretold.kernel.waiting import deadlock_of, users_callers, users_place
-from foretold.trace import THREAD, Event, encode
+from foretold.kernel.waiting import deadlock_of, is_library, users_callers, users_place
+from foretold.trace import RETURNED, TaskOutcome, raised
+from foretold.trace.events import Ended, Resumed
 
 if TYPE_CHECKING:
     from foretold.kernel.computer import Computer
@@ -48,7 +50,7 @@ REFUSALS_MAX = 1_000
 MAIN_THREAD = "MainThread"
 
 
-class Elsewhere(Protocol):
+class RestOfWorld(Protocol):
     """The rest of the world, while the driver's own code is blocked."""
 
     def happen_before(self, kernel: Kernel, until_ns: int) -> bool:
@@ -75,14 +77,14 @@ class Crew:
     """The threads of one host."""
 
     def __init__(
-        self, kernel: Kernel, computer: Computer, elsewhere: Elsewhere, baton: Baton | None = None
+        self, kernel: Kernel, computer: Computer, elsewhere: RestOfWorld, baton: Baton | None = None
     ) -> None:
         self.kernel = kernel
         self.computer = computer
         self.elsewhere = elsewhere
         self.clock = kernel.clock
         self.pool = StrandPool(kernel)
-        self.main = Strand(self, Actor(MAIN_THREAD), is_main=True)
+        self.main = Strand(self, Stepper(MAIN_THREAD), is_main=True)
         self.main.current = kernel.callbacks
         if baton is None:
             self.main.state, self.main.ident = RUNNING, get_ident()
@@ -115,7 +117,7 @@ class Crew:
     def begin_threads(self) -> None:
         """The first thread of this host is about to start."""
         kernel, main = self.kernel, self.main
-        self.threaded = kernel.crowded = True
+        self.threaded = True
         if kernel.tape.log is not None:
             kernel.tape.log.threads = True
         main.actor = kernel.register.enrol(MAIN_THREAD)
@@ -125,6 +127,8 @@ class Crew:
 
     def point(self, me: Strand) -> None:
         """`me` could be interrupted here."""
+        if me.signals and not me.in_c and not me.quiet:
+            self.handle_signals(me)  # those that came while it was in a C library
         if not self.threaded or me.quiet or self.baton.closing or _imp.lock_held():
             return
         if me.state is ENDED:
@@ -173,8 +177,8 @@ class Crew:
         self.baton.hand(me, chosen)
         if me.state is not RUNNING:
             self._dispatch(me)
-        if me.signals and me.waits_for is None:
-            self._handle_signals(me)  # where it waits, `block` does it
+        if me.signals and me.waits_for is None and not me.in_c:
+            self.handle_signals(me)  # where it waits, `block` does it
 
     def _to_driver(self, me: Strand) -> None:
         """Nobody of this host goes on, or others have waited long enough."""
@@ -219,8 +223,14 @@ class Crew:
     def _keep_step(self, strand: Strand) -> None:
         actor, trace, host = strand.actor, self.kernel.trace, self.kernel.host
         stack = frames_of(strand)
-        place, callers, now_ns = users_place(stack), users_callers(stack), self.clock.ns
-        trace.keep(Event(now_ns, host, actor.name, actor.steps, "resumes", THREAD, place, callers))
+        # Of a thread that stands in no line of the user's, locks of libraries tell nothing.
+        own = any(not is_library(place.file) for place in stack)
+        place, callers, now_ns = (
+            users_place(stack) if own else None,
+            users_callers(stack),
+            self.clock.ns,
+        )
+        trace.keep(Resumed(now_ns, host, actor.name, actor.steps, place, callers, is_thread=True))
         if (host, actor.name, actor.steps) in trace.watched:
             trace.stacks[host, actor.name, actor.steps] = stack
 
@@ -251,9 +261,9 @@ class Crew:
         me.timed_out = me.woken = False
         me.current = self.kernel.current
         self._stand_still(me, waits_for, ready, deadline_ns)
-        while me.signals:
+        while me.signals and not me.in_c:
             timed_out, woken = me.timed_out, me.woken
-            self._handle_signals(me)  # a handler may wait for something else
+            self.handle_signals(me)  # a handler may wait for something else
             if timed_out or woken or (ready is not None and ready()):
                 return not timed_out
             self._stand_still(me, waits_for, ready, deadline_ns)  # as PEP 475 has it
@@ -278,14 +288,16 @@ class Crew:
 
     def interrupt(self, handler: Callable[[], object]) -> None:
         """A signal reaches the process. Handlers run in the main thread, wherever that waits; it
-        waits on afterwards, unless the handler raises."""
+        waits on afterwards, unless the handler raises. A C library is not disturbed: they run when
+        it has returned."""
         main = self.main
         main.signals.append(handler)
-        if main.state is BLOCKED:
+        if main.state is BLOCKED and not main.in_c:
             del self.blocked[main]
             self._enter_pool(main)
 
-    def _handle_signals(self, me: Strand) -> None:
+    def handle_signals(self, me: Strand) -> None:
+        """Run the handlers that are due; one that raises does so in `me`."""
         while me.signals:
             me.signals.pop(0)()
 
@@ -300,7 +312,7 @@ class Crew:
         """A thread of a dead process may not wait."""
         if not me.doomed:
             if self.baton.closing:
-                raise RuntimeError("the run is over: nobody would ever end this wait")
+                raise RuntimeError("the run is over: nothing can end this wait")
             return
         me.refusals += 1
         if me.refusals > REFUSALS_MAX:  # it catches everything and tries again, for ever
@@ -448,8 +460,8 @@ class Crew:
         """Nothing will ever happen again."""
         crews = self.elsewhere.crews()
         host = self.kernel.host if len(crews) == 1 else "the world"
-        lines = [*lines_about(crews), *self.elsewhere.in_services()]
-        return deadlock_of(host, self.elsewhere.tasks(), lines)
+        services = self.elsewhere.in_services()
+        return deadlock_of(host, self.elsewhere.tasks(), blocked_of(crews), services)
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -470,11 +482,11 @@ class Crew:
 
     def _note_end(self, me: Strand) -> None:
         trace, now_ns = self.kernel.trace, self.clock.ns
-        outcome = "returned None" if me.error is None else f"raised {encode(me.error)}"
-        trace.note(f"@{now_ns}", me.actor.name, outcome)
+        outcome = TaskOutcome(RETURNED, "None") if me.error is None else raised(me.error)
+        trace.note(f"@{now_ns}", me.actor.name, str(outcome))
         if trace.detail:
             host, actor = self.kernel.host, me.actor
-            trace.keep(Event(now_ns, host, actor.name, actor.steps, "ended", outcome, None))
+            trace.keep(Ended(now_ns, host, actor.name, actor.steps, outcome=outcome))
 
     def die(self) -> list[Strand]:
         """The process is gone: none of its threads ever runs again. Locks that they hold are free;
@@ -499,7 +511,7 @@ class Crew:
 
     def living(self) -> list[Strand]:
         """The threads that have not ended."""
-        return [s for s in self.strands if s.state is not ENDED and s.state is not DEAD]
+        return [s for s in self.strands if s.state not in (ENDED, DEAD, LOST)]
 
 
 def _never() -> bool:

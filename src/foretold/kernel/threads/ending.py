@@ -12,8 +12,10 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from foretold.kernel.threads.executors import sent_home
 from foretold.kernel.threads.stacks import place_of_strand
-from foretold.kernel.threads.strand import ENDED, Strand
+from foretold.kernel.threads.strand import ENDED, LOST, Strand
+from foretold.kernel.watchdog import RunCut, watchdog
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.crew import Crew
@@ -56,8 +58,9 @@ def _send_idle_workers_home(crew: Crew) -> None:
         given = getattr(strand.thread, "_args", None)  # gone when its work is done
         if queue is not None and given:
             executor = given[0]()
-            if executor is not None:
+            if executor is not None and not executor._shutdown:
                 executor._shutdown = True
+                sent_home.append(executor)
             queue.put(None)
 
 
@@ -74,5 +77,8 @@ def end_strands(left: Iterable[Strand]) -> None:
     for strand in left:
         baton = strand.crew.baton
         baton.closing = strand.doomed = True
-        if strand.state is not ENDED:
-            baton.hand(baton.driver, strand)
+        if strand.state not in (ENDED, LOST):
+            try:
+                baton.hand(baton.driver, strand)
+            except RunCut:
+                watchdog.cut()  # it did not end, and was left behind

@@ -19,6 +19,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.errors import UsageError
+from foretold.kernel import real
 from foretold.kernel.monitoring import (
     Chosen,
     begin_tracing,
@@ -148,7 +149,7 @@ def _begin_monitoring() -> None:
         monitoring.register_callback(tool, event, _at_start)
     monitoring.set_events(tool, events.PY_START | events.PY_RESUME)
     monitoring.restart_events()
-    for frame in sys._current_frames().values():  # what is in the middle of something
+    for frame in real.current_frames().values():  # what is in the middle of something
         inner: FrameType | None = frame
         while inner is not None:
             _at_start(inner.f_code, 0)

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from foretold.errors import ForetoldError
+from foretold.errors import ForetoldError, Waiting
 from foretold.kernel import real
-from foretold.kernel.waiting import is_library, is_ours, users_place, wait_line
-from foretold.trace import Event, Place, encode
+from foretold.kernel.waiting import Blocked, is_library, is_ours, users_place
+from foretold.trace import Place, raised
+from foretold.trace.events import Ended
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.crew import Crew
@@ -25,7 +26,12 @@ owners: dict[int, tuple[Any, Strand, Place | None]] = {}
 
 def frames_of(strand: Strand) -> list[Place]:
     """The lines at which a thread stands, the outermost first."""
-    frame = sys._current_frames().get(strand.ident)
+    return stack_of(strand.ident)
+
+
+def stack_of(ident: int) -> list[Place]:
+    """The same of any thread of the run."""
+    frame = real.current_frames().get(ident)
     places: list[Place] = []
     while frame is not None and len(places) < _FRAMES_MAX:
         code = frame.f_code
@@ -51,10 +57,8 @@ def note_failed_main(crew: Crew | None, error: BaseException) -> None:
     """The program's main has failed, in its main thread: for stories alone."""
     if crew is not None and crew.threaded and not isinstance(error, ForetoldError):
         actor, kernel = crew.main.actor, crew.kernel
-        outcome = f"raised {encode(error)}"
-        kernel.trace.keep(
-            Event(crew.clock.ns, kernel.host, actor.name, actor.steps, "ended", outcome, None)
-        )
+        who = (kernel.host, actor.name, actor.steps)
+        kernel.trace.keep(Ended(crew.clock.ns, *who, outcome=raised(error)))
 
 
 def users_line() -> Place | None:
@@ -79,15 +83,15 @@ def free_locks_of(gone: Iterable[Strand]) -> None:
                 real.rlock_release_save(lock)
 
 
-def _words_for(strand: Strand) -> str:
-    """What a thread waits for."""
+def words_for(strand: Strand, *, for_ever: bool = True) -> str:
+    """What a thread waits for; `for_ever` if nobody is left who could give it that."""
     wanted = strand.waits_for
     if isinstance(wanted, str):
         return wanted
     kind = "a lock" if isinstance(wanted, real._Lock) else "an RLock"
     held = owners.get(id(wanted))
     if held is None:
-        return f"{kind} that nobody gives back"
+        return f"{kind} that nobody gives back" if for_ever else kind
     _, owner, place = held
     if wanted in owner.last_locks:
         return f"the end of {owner.actor.name}"
@@ -109,14 +113,13 @@ def _library_call(strand: Strand) -> str | None:
     return None
 
 
-def _lines_of(strand: Strand) -> list[str]:
-    places = frames_of(strand)
-    lines = [wait_line(strand.actor.name, users_place(places), _words_for(strand))]
+def _blocked(crew: Crew, strand: Strand) -> Blocked:
+    places, name = frames_of(strand), strand.actor.name
+    waits = Waiting(name, (crew.kernel.host, name), users_place(places), words_for(strand))
     stack = [place for place in places if not is_library(place.file)]
-    lines += [f"      {place} in {place.function}" for place in reversed(stack[:-1])]
-    return lines
+    return waits, [f"      {place} in {place.function}" for place in reversed(stack[:-1])]
 
 
-def lines_about(crews: Iterable[Crew]) -> list[str]:
+def blocked_of(crews: Iterable[Crew]) -> list[Blocked]:
     """For a deadlock: where each thread waits, for what, and who holds it."""
-    return [line for crew in crews for strand in crew.blocked for line in _lines_of(strand)]
+    return [_blocked(crew, strand) for crew in crews for strand in crew.blocked]

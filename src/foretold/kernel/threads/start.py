@@ -11,27 +11,32 @@ An exception that ends a thread is a failure that nobody caught.
 from __future__ import annotations
 
 import _thread
+import ctypes
 import functools
 import sys
 import threading
 from _thread import get_ident
 from collections.abc import Callable
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel import real
-from foretold.kernel.computer import running
+from foretold.kernel.computer import computer_of, running
 from foretold.kernel.handles import label_of
+from foretold.kernel.insist import relent
 from foretold.kernel.monitoring import begin_in_thread, is_traced_by_another, monitoring
-from foretold.kernel.swap import Setting, Swap
+from foretold.kernel.native import extensions
+from foretold.kernel.swap import Setting, Swap, python_in_c
 from foretold.kernel.threads import locks, preempt
 from foretold.kernel.threads.baton import StrandEnded, strand_of, strands
 from foretold.kernel.threads.one_core import one_core
-from foretold.kernel.threads.strand import ENDED, NEVER_NS, Strand
+from foretold.kernel.threads.strand import ENDED, LOST, NEVER_NS, Strand
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.crew import Crew
 
 JOINABLE: Final = sys.version_info >= (3, 13)
+_HANDLE: Final = "_os_thread_handle" if sys.version_info >= (3, 14) else "_handle"
 _real: Final[Any] = real  # it has other names on other Pythons
 _c: Final[Any] = _thread  # as above
 _TRACED: Final = (
@@ -46,7 +51,31 @@ def take_part(strand: Strand, ident: int) -> None:
     """The system's thread `ident` is a thread of the run."""
     strand.ident = ident
     strands[ident] = strand
-    running[ident] = strand.crew.computer
+    # The driver lives somewhere already: perhaps in the middle of an import, or on another host.
+    running.setdefault(ident, strand.crew.computer)
+
+
+class _LastObject:
+    """Is freed last of all that belongs to the calling thread alone. From then on the thread is not
+    one of the run: when it has ended, another thread may get its ident, at once."""
+
+    def __init__(self, strand: Strand) -> None:
+        self._strand = strand
+        # Python frees this dictionary, in order, behind or with the thread's local objects.
+        _put(_objects_of_thread(), self, None)
+
+    def __del__(self) -> None:
+        ident = self._strand.ident
+        if strands.get(ident) is self._strand:
+            del strands[ident]
+            running.pop(ident, None)
+
+
+_python: Final = python_in_c()
+_objects_of_thread: Final[Any] = _python.PyThreadState_GetDict
+_objects_of_thread.restype = ctypes.c_void_p  # borrowed: ctypes would give it back as an object
+_put: Final[Any] = _python.PyDict_SetItem
+_put.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
 
 
 def begin_main(crew: Crew, work: Callable[[], Any]) -> None:
@@ -87,7 +116,7 @@ def start_strand(crew: Crew, function: Callable[..., Any], args: Any, names: Any
         if starter is not None:
             starter.quiet += 1  # until `Thread.start` is done
     if JOINABLE:
-        strand.handle = getattr(thread, "_handle", None)
+        strand.handle = getattr(thread, _HANDLE, None)
     crew.strands.append(strand)
     launch(strand, lambda: function(*args, **names))
     _by_handle[id(strand.handle)] = strand
@@ -115,6 +144,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 def _life(strand: Strand, work: Callable[[], Any]) -> None:
     """What the system's thread does, from its first line to its last."""
     real.lock_acquire(strand.gate)
+    extensions.join_thread()
     crew = strand.crew
     if crew.baton.reap is not None:
         crew.baton.see_off()
@@ -124,17 +154,22 @@ def _life(strand: Strand, work: Callable[[], Any]) -> None:
     begin_in_thread()
     try:
         if not strand.doomed:
-            work()
+            Context().run(work)  # what its variables hold is freed here, and not behind all else
     except (StrandEnded, SystemExit):
         pass
     except BaseException as error:
         _uncaught(strand, error)
     finally:
+        if strand.doomed:
+            relent()  # it may have been thrown from outside
         work = None  # type: ignore[assignment]  # what it kept alive ends before others go on
         _finish(strand)
 
 
 def _finish(strand: Strand) -> None:
+    _LastObject(strand)
+    if strand.state is LOST:
+        return  # the run is over, since long
     if strand.thread is not None and strand.doomed:
         _forget_thread(strand.thread)
     for lock in strand.last_locks:
@@ -142,7 +177,8 @@ def _finish(strand: Strand) -> None:
             locks.release_for_others(lock)
         vars(threading).get("_shutdown_locks", set()).discard(lock)
     strand.state = ENDED
-    strand.ready = strand.waits_for = None  # it keeps nothing of the program alive
+    # It keeps nothing of the program alive: since 3.14 a Thread has the context that it ran in.
+    strand.ready = strand.waits_for = strand.thread = None
     ident = get_ident()
     if strand.is_main:
         vars(threading)["_active"].pop(ident, None)
@@ -198,12 +234,13 @@ _real_start: Final = threading.Thread.start
 def _start(self: threading.Thread) -> None:
     """Nobody is interrupted between the lines by which `threading` starts a thread. There is one
     choice in them: whether the new thread or its starter goes on when it has begun."""
-    _real_start(self)
+    _STARTING.before(_real_start)(self)  # somebody may have wrapped it before the run
     strand = strand_of(get_ident())
     if strand is not None and strand.quiet:
         strand.quiet -= 1
 
 
+_STARTING: Final = Setting(threading.Thread, "start", _start)
 _by_handle: Final[dict[int, Strand]] = {}
 
 
@@ -237,7 +274,7 @@ def _excepthook(args: Any, /) -> None:
     strand = strand_of(get_ident())
     if strand is None:
         _hook_before(args)
-    elif args.exc_type is not SystemExit and args.exc_type is not StrandEnded:
+    elif not issubclass(args.exc_type, SystemExit | StrandEnded):
         _uncaught(strand, args.exc_value)
 
 
@@ -265,8 +302,16 @@ def end_run() -> None:
     one_core.end()
 
 
+def _set_name(name: str, /) -> None:
+    """`_thread.set_name` (Python 3.14) tells the system what a thread is called; the host's main
+    thread is the test runner's own, and keeps its name."""
+    if computer_of(get_ident()) is None:
+        _real.set_name(name)
+
+
 CHANGES: Final[tuple[Swap | Setting, ...]] = (
     *locks.CHANGES,
-    Setting(threading.Thread, "start", _start),
+    _STARTING,
     Setting(_c._ThreadHandle, "join", _join) if JOINABLE else Swap(_c._set_sentinel, _set_sentinel),
+    *((Swap(_c.set_name, _set_name),) if sys.version_info >= (3, 14) else ()),
 )

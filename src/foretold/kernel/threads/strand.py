@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.kernel import real
 
 if TYPE_CHECKING:
-    from foretold.kernel.actors import Actor
+    from foretold.kernel.actors import Stepper
     from foretold.kernel.threads.crew import Crew
 
 RUNNING = "running"
@@ -24,6 +24,8 @@ IDLE = "idle"
 ENDED = "ended"
 DEAD = "dead"
 """Its process was killed: it has not ended, and never goes on."""
+LOST = "lost"
+"""It sits in C code and does not come back; the run was ended without it."""
 NEVER_NS = 1 << 100
 
 
@@ -45,6 +47,7 @@ class Strand:
         "handle",
         "held_since_ns",
         "ident",
+        "in_c",
         "is_main",
         "last_locks",
         "lines",
@@ -62,7 +65,7 @@ class Strand:
         "woken",
     )
 
-    def __init__(self, crew: Crew, actor: Actor, *, is_main: bool = False) -> None:
+    def __init__(self, crew: Crew, actor: Stepper, *, is_main: bool = False) -> None:
         self.crew = crew
         self.actor = actor
         self.current = actor
@@ -89,6 +92,8 @@ class Strand:
         """Somebody gave it what it waits for, be it only for a moment."""
         self.signals: list[Callable[[], object]] = []
         """Handlers that are to run when it goes on."""
+        self.in_c = 0
+        """It is in a C library that calls Python: handlers wait until it is back, as CPython's."""
         self.waits_for: Any = None
         """The lock that it waits for, or words."""
         self.last_locks: list[Any] = []

@@ -86,7 +86,7 @@ class Backend:
         """What the server has not taken yet: it wants to be read from first, or to get a lock."""
         self._poll = real.poll()
         with fence.passage():
-            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket = real.Socket(socket.AF_UNIX)
             self._socket.connect(cluster.socket_path)
         self._wanted = select.POLLIN
         self._poll.register(self._socket.fileno(), self._wanted)
@@ -149,7 +149,7 @@ class Backend:
                 if silent_ms >= SILENCE_MS_MAX:
                     raise BackendLost(
                         f"PostgreSQL has not answered for {silent_ms // 1_000} real seconds, and "
-                        "waits for no lock. Is a statement of the program that expensive?"
+                        "does not wait for a lock. Does a statement of the program take so long?"
                     )
                 continue
             if len(ready) == 1 and ready[0][0] != self._socket.fileno():
@@ -223,7 +223,7 @@ class Backend:
         self.send(data)
         outcome, messages = self.read(lambda message: message[:1] == READY)
         if outcome != DONE:
-            raise BackendLost(f"PostgreSQL was asked for something of ours, and {outcome}")
+            raise BackendLost(f"foretold sent PostgreSQL a statement of its own, and {outcome}")
         return messages
 
     def is_alive(self) -> bool:
@@ -289,6 +289,7 @@ class Backend:
             if self.stopped or not self.is_clean:  # at work, or asleep: it would not look up
                 self.terminate()
                 self.go_on()
+                self._signal(signal.SIGCONT)  # somebody else may have stopped it
             self._socket.shutdown(socket.SHUT_WR)
             while self._socket.recv(RECEIVE_BYTES):
                 pass
@@ -299,7 +300,7 @@ class Backend:
         self._socket.close()
 
 
-class Answer:
+class ExpectedAnswer:
     """What the server will say to a group: called with each message, it tells whether that is the
     last one. It may be interrupted and go on."""
 

@@ -213,10 +213,13 @@ class Cluster:
     def log_path(self) -> Path:
         return self.folder / "log"
 
-    def connect(self, database: str = "postgres", **options: str) -> SideConnection:
-        """A connection of foretold's own."""
+    def connect(
+        self, database: str = "postgres", *, user: str = datadir.SUPERUSER, **options: str
+    ) -> SideConnection:
+        """A connection of foretold's own, which programs can tell by its name."""
         self.check()
-        return SideConnection(self.socket_path, self.superuser, database, **options)
+        options.setdefault("application_name", "foretold")
+        return SideConnection(self.socket_path, user, database, **options)
 
     def databases(self) -> list[str]:
         """The names of all databases but the templates."""
@@ -255,6 +258,11 @@ class Cluster:
     def death(self) -> ServiceError:
         """What there is to say about a server that has died."""
         return ServiceError(self._told(f"PostgreSQL is not running any more ({self._ended})."))
+
+    def death_of_process(self) -> ServiceError:
+        """What there is to say about one process of the server that has died."""
+        what = "A process of PostgreSQL has ended without a word: it was killed, or it crashed."
+        return ServiceError(self._told(what))
 
     def _told(self, what: str) -> str:
         """The sentence, and the end of the server's log."""

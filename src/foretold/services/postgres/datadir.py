@@ -16,15 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from foretold.errors import ServiceError
+from foretold.kernel.native.build import cache_directory
 from foretold.services.postgres.account import Account, can_reach
 from foretold.services.postgres.binaries import Binaries
-from foretold.services.postgres.preload import cache_directory
 
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES_MIN = 512 * 1024 * 1024
 _SOCKET_NAME = ".s.PGSQL.5432"
 _SOCKET_PATH_BYTES_MAX = 107
-SUPERUSER = "postgres"
+SUPERUSER = "foretold"
+"""Nobody in the world is it. Programs have a role of their own (`state.py`)."""
 
 # Text is compared byte by byte, on every machine alike; only the kinds of characters are UTF-8's.
 _INITDB = (

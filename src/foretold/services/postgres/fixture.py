@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from foretold.services.postgres.server import Postgres, begin
-from foretold.world.world import current_world
+from foretold.world.current import current_world
 
 
 class PostgresOfTheRun:

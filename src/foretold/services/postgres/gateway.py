@@ -7,14 +7,17 @@ repeats, and everything that PostgreSQL does between them (locks, snapshots, dea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from foretold.errors import PostgresError, ServiceError
+from foretold.services.postgres import moment as moments
 from foretold.services.postgres import protocol
-from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, Answer
+from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, ExpectedAnswer
 from foretold.services.postgres.client import Client, name_of
-from foretold.services.postgres.injection import Failure, Injection
+from foretold.services.postgres.datadir import SUPERUSER
+from foretold.services.postgres.injection import DatabaseFailure, DatabaseInjection
 from foretold.services.postgres.login import Login, LoginRefused
 from foretold.services.postgres.look import look
 from foretold.services.postgres.protocol import (
@@ -41,16 +44,17 @@ from foretold.services.postgres.session import (
     Session,
 )
 from foretold.services.postgres.side import SideConnection
-from foretold.services.postgres.statements import calls_others, makes_settings
+from foretold.services.postgres.sqltext import every_word, only_reads
+from foretold.services.postgres.statements import calls_others, looks_at_sessions, makes_settings
 from foretold.services.postgres.telling import Telling
 from foretold.services.postgres.values import Rows
 from foretold.services.postgres.waits import Waits
-from foretold.world.net.stack import Bound
+from foretold.world.net.stack import BoundAddress
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from foretold.services.postgres.kept import Kept
+    from foretold.services.postgres.kept import KeptServer
     from foretold.world.host import Host
     from foretold.world.net.wire import Timer
 
@@ -75,7 +79,7 @@ class Access(NamedTuple):
 class Gateway:
     """Serves the sessions of one database in one run."""
 
-    def __init__(self, host: Host, kept: Kept, port: int, access: Access) -> None:
+    def __init__(self, host: Host, kept: KeptServer, port: int, access: Access) -> None:
         self.host = host
         self.world = host.world
         self.pool = kept.pool
@@ -92,7 +96,9 @@ class Gateway:
         self.scrub = Scrubber()
         self.telling = Telling(self)
         self.waits = Waits(self)
-        self.injection = Injection(self)
+        self.injection = DatabaseInjection(self)
+        self.gate: Callable[[Session], bool] | None = None
+        """Asked before a session executes something; it may keep it until `carry_out`."""
         self.closed = False
         self._postponed: list[tuple[Timer, Callable[[], None]]] = []
         """What was due while the host stood still."""
@@ -102,7 +108,7 @@ class Gateway:
     def _listen(self) -> Any:
         stack, network = self.host.stack, self.world.network
         end = network.new_end(stack, "s")
-        stack.bind(end, self.port, Bound("0.0.0.0", False, True, False))
+        stack.bind(end, self.port, BoundAddress("0.0.0.0", False, True, False))
         listener = stack.listen(end, "0.0.0.0", self.port, BACKLOG)
         listener.on_change = self._accept
         return listener
@@ -122,6 +128,27 @@ class Gateway:
         except (PostgresError, ServiceError):  # the program has just ended all sessions but its own
             self.kept.look_after()
             return ask(self.kept.side, sql)
+
+    words_of = staticmethod(every_word)
+    only_reads = staticmethod(only_reads)
+    """For whoever looks at the database, and must not know SQL: machines do."""
+
+    def moment(self) -> moments.DatabaseContents:
+        """What is committed now; `restore` comes back to it."""
+        return moments.taken(self.kept.side)
+
+    def restore(self, moment: moments.DatabaseContents) -> None:
+        """Come back to a moment. No session may be in a transaction."""
+        self._advance_clock()
+        moments.restore(self.kept.side, moment)
+
+    def skip_numbers(self, by: int) -> None:
+        """Leave out so many numbers of each sequence."""
+        moments.skip_numbers(self.kept.side, by)
+
+    def tables(self) -> list[moments.TableContents]:
+        """All rows of all tables."""
+        return moments.tables(self.kept.side)
 
     def rows(self, sql: str) -> Rows:
         """The same as Python values, for whoever looks at the database: machines do."""
@@ -159,6 +186,15 @@ class Gateway:
         self._set_clock(wall_us or 0)
         if self.page is not None:
             self.page.set_seed((self._seed + self.groups * 0x9E3779B97F4A7C15) % (1 << 64) | 1)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Looks that are made within change nothing of what the server draws later."""
+        groups = self.groups
+        try:
+            yield
+        finally:
+            self.groups = groups
 
     def _advance_clock(self) -> None:
         """For a look of our own; not back: somebody may just have been told that its time is up."""
@@ -222,6 +258,8 @@ class Gateway:
         if refusal is not None:
             session.client.send(refusal)
             self._part(session)
+        elif opening.parameters.get("user") == SUPERUSER:
+            self.dismiss(session, "28000", f'role "{SUPERUSER}" is not permitted to log in')
         elif session.asks_password:
             self._ask_password(session, opening)
         else:
@@ -308,6 +346,14 @@ class Gateway:
         session.executes = session.statements.executed_by(group)
         if session.backend is not None and any(map(makes_settings, session.executes)):
             session.backend.has_own_settings = True
+        if self.gate is not None and self.gate(session):
+            return
+        self.carry_out(session)
+
+    def carry_out(self, session: Session) -> None:
+        """Have the group executed that a session has come to; or what strikes it."""
+        group = session.group
+        assert group is not None, "its instant has come"
         self.tick()
         if not self.injection.strike(session, group):
             self.send(session, group)
@@ -316,13 +362,20 @@ class Gateway:
         """Have the real server execute a group."""
         backend = session.backend
         assert backend is not None, "a session that has begun"
-        session.expected = Answer(backend, group, session)
+        session.expected = ExpectedAnswer(backend, group, session)
         session.answer = []
         backend.is_clean = False
+        self.show_sessions(session.executes)
         if any(map(calls_others, session.executes)):
             self.waits.come_to_a_standstill()
         backend.send(group.data)
         self.go_on(session)
+
+    def show_sessions(self, executes: Iterable[str]) -> None:
+        """Whoever asks for the server's sessions must not see processes that wait for a next one:
+        their sessions are over."""
+        if any(map(looks_at_sessions, executes)):
+            self.pool.close()
 
     def go_on(self, session: Session) -> None:
         """Read on until the group is answered, or the server can't go on with it."""
@@ -353,7 +406,7 @@ class Gateway:
         committed = self.telling.answered(session, answer)
         ended, goes_on = backend.state == protocol.IDLE, backend.state == protocol.IN_TRANSACTION
         self.reply(session, answer)
-        if ended:
+        if ended or committed:
             self.waits.notify()
         if committed:
             self.telling.committed(session)
@@ -373,6 +426,8 @@ class Gateway:
             session.client.abort()
             self.end(session)
             return
+        if session.untold:
+            self.waits.send_all(session)
         scrub = self.scrub
         session.client.send(b"".join([scrub(m) if m[:1] in _SCRUBBED else m for m in answer]))
         self._rest(session)
@@ -416,9 +471,14 @@ class Gateway:
     # --- the end of a session --------------------------------------------------------------------
 
     def lost(self, session: Session) -> None:
-        """The server has ended the session by itself."""
+        """The server has ended the session by itself. If it did not say why, its process has died,
+        and the server ends all others: that is no doing of the program's."""
         if not self.kept.cluster.alive():
             self.world.fail(self.kept.cluster.death())
+        elif not protocol.is_farewell(session.answer):
+            self.kept.is_spoiled = True
+            self.kept.side.wait_for_end(_CRASH_S_MAX)  # the server logs the death before it does so
+            self.world.fail(self.kept.cluster.death_of_process())
         session.client.send(b"".join(map(self.scrub, session.answer)))
         if session.backend is not None:
             session.backend.close()
@@ -458,13 +518,13 @@ class Gateway:
         session.client.on_gone = session.client.on_sent = session.on_login = None
         session.client.close()
 
-    def arm(self, failure: str, lasts_ns: int, told: Callable[[], object]) -> Failure:
+    def arm(self, failure: str, lasts_ns: int, told: Callable[[], object]) -> DatabaseFailure:
         """From now on a failure waits for its occasion; `told` is called when it has struck."""
-        armed = Failure(failure, None, lasts_ns, told=told)
+        armed = DatabaseFailure(failure, None, lasts_ns, told=told)
         self.injection.arm(armed)
         return armed
 
-    def disarm(self, failure: Failure) -> None:
+    def disarm(self, failure: DatabaseFailure) -> None:
         """It happens no more."""
         self.injection.disarm(failure)
 
@@ -476,6 +536,7 @@ class Gateway:
             self.end(session)
         if self.page is not None:
             self.page.real_time()
+        self.telling.keep_schema()
 
 
 def _copy_after(session: Session, group: Group, answer: list[bytes]) -> str | None:
@@ -490,4 +551,6 @@ def _copy_after(session: Session, group: Group, answer: list[bytes]) -> str | No
     return session.copying
 
 
+_CRASH_S_MAX: Final = 5.0
+"""A server ends all of its sessions soon after one of its processes has crashed."""
 _SCRUBBED: Final = (ERROR, NOTICE, NOTIFICATION)

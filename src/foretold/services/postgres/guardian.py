@@ -34,7 +34,7 @@ def main(job: dict[str, Any]) -> None:
         os.setgroups([])
         os.setgid(job["gid"])
         os.setuid(job["uid"])
-    server = Server(job)
+    server = Postmaster(job)
     try:
         server.watch()
         while os.read(0, 1):
@@ -51,7 +51,7 @@ def _leave(number: int, frame: object) -> None:
     raise SystemExit(0)
 
 
-class Server:
+class Postmaster:
     """The postmaster, our child, and the processes that are its children."""
 
     def __init__(self, job: dict[str, Any]) -> None:

@@ -6,13 +6,14 @@ given to the client in the server's words, and the transaction is really aborted
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from string import ascii_letters
 from typing import TYPE_CHECKING, Final
 
-from foretold.services.postgres.backend import BLOCKED, DONE, Answer
+from foretold.services.postgres.backend import BLOCKED, DONE, SLEEPING, ExpectedAnswer
 from foretold.services.postgres.protocol import (
     ERROR,
     EXECUTE,
@@ -24,6 +25,7 @@ from foretold.services.postgres.protocol import (
     QUERY,
     READY,
     SYNC,
+    UNASKED,
     Group,
     error_response,
     message,
@@ -31,7 +33,9 @@ from foretold.services.postgres.protocol import (
     ready,
 )
 from foretold.services.postgres.session import DUE
+from foretold.services.postgres.sqltext import every_word, first_word, read
 from foretold.services.postgres.statements import is_commit
+from foretold.world.omens import POSTGRES, Omen
 
 if TYPE_CHECKING:
     from foretold.services.postgres.gateway import Gateway
@@ -94,29 +98,35 @@ CODES: Final = {
     "25006": "read_only",
 }
 """Failures by the SQLSTATE that programs see."""
-_TRANSACTION_WORDS: Final = re.compile(
-    r"\s*(?:begin|start|set|show|rollback|savepoint|release|commit|end|discard|deallocate)\b",
-    re.IGNORECASE,
-)
-
-
-_LOCKS: Final = re.compile(
-    r"\b(?:insert|update|delete|merge|lock|truncate|alter|for\s+(?:no\s+key\s+)?(?:update|share))\b",
-    re.IGNORECASE,
-)
+_TRANSACTION_WORDS: Final = (
+    "BEGIN", "START", "SET", "SHOW", "ROLLBACK", "SAVEPOINT", "RELEASE", "COMMIT", "END", "DISCARD",
+    "DEALLOCATE",
+)  # fmt: skip
+_LOCK_WORDS: Final = ("insert", "update", "delete", "merge", "lock", "truncate", "alter")
 
 
 @dataclass(slots=True)
-class Failure:
+class DatabaseFailure:
     """A failure that waits for its occasion."""
 
     kind: str
-    sql: re.Pattern[str] | None
+    sql: str | None
+    """Only statements in which this stands, in small letters or capitals."""
     lasts_ns: int
     by_hand: bool = False
     """The test has asked for this one, wherever it strikes."""
     told: Callable[[], object] | None = None
     """Called when it has struck."""
+    omen: Omen | None = None
+    """It was foretold for the call that the statement belongs to."""
+
+
+def _may_lock(sql: str) -> bool:
+    """Whether a statement takes locks that another one may wait for."""
+    words = every_word(sql)
+    if not words.isdisjoint(_LOCK_WORDS):
+        return True
+    return "share" in words and any(each.follows("for", "share") for each in read(sql))
 
 
 def _current_setting(name: bytes) -> bytes:
@@ -128,43 +138,47 @@ def _current_setting(name: bytes) -> bytes:
     )
 
 
-class Injection:
+class DatabaseInjection:
     """The failures of one run that are still to strike."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self.armed: list[Failure] = []
+        self.armed: list[DatabaseFailure] = []
         self.struck: list[str] = []
         self._down_until_ns = 0
         self._read_only_until_ns = 0
 
     # --- arming ----------------------------------------------------------------------------------
 
-    def arm(self, failure: Failure) -> None:
+    def arm(self, failure: DatabaseFailure) -> None:
         """From now on it strikes at the first occasion."""
         if MOMENTS[failure.kind] == SERVER:
             self._strike_server(failure)
         else:
             self.armed.append(failure)
 
-    def disarm(self, failure: Failure) -> None:
+    def disarm(self, failure: DatabaseFailure) -> None:
         if failure in self.armed:
             self.armed.remove(failure)
 
-    def _take(self, moment: str, sql: list[str] | None = None) -> Failure | None:
+    def _take(self, moment: str, sql: list[str] | None = None) -> DatabaseFailure | None:
         for failure in self.armed:
             if MOMENTS[failure.kind] != moment:
                 continue
-            if failure.sql is not None and not any(map(failure.sql.search, sql or ())):
+            if failure.sql is not None and not any(
+                failure.sql in each.lower() for each in sql or ()
+            ):
                 continue
             self.armed.remove(failure)
             return failure
         return None
 
-    def _note(self, failure: Failure, session: Session | None, sql: str = "") -> None:
+    def _note(self, failure: DatabaseFailure, session: Session | None, sql: str = "") -> None:
         self.struck.append(failure.kind)
         whom = f" {session.name} of {session.host}" if session is not None else ""
         what = f": {_on_a_line(sql)}" if sql else ""
+        if failure.omen is not None:
+            what = f", as foretold by {failure.omen.prophecy} = {failure.omen.outcome}{what}"
         self.gateway.world.note_fault(f"{self.gateway.host.name} {failure.kind}{whom}{what}")
         if failure.told is not None:
             failure.told()
@@ -200,7 +214,7 @@ class Injection:
         options = f"{asked.get('options', '')} -c default_transaction_read_only=on"
         return {**asked, "options": options.strip()}
 
-    def _strike_server(self, failure: Failure) -> None:
+    def _strike_server(self, failure: DatabaseFailure) -> None:
         """All sessions end; for a while no new one can begin, or none that writes."""
         gateway = self.gateway
         self._note(failure, None)
@@ -226,37 +240,64 @@ class Injection:
         if session.skipping:
             self._skip(session, group)
             return True
-        if not self.armed or not session.executes:
+        is_foretold = session.bound is not None and bool(session.bound.due(POSTGRES))
+        nothing_waits = not self.armed and not is_foretold
+        if nothing_waits or not session.executes or session.is_skipping:
             return False
         executes = session.executes
         commits = any(map(is_commit, executes))
-        failure = self._take(COMMIT if commits else STATEMENT, executes)
+        moment = COMMIT if commits else STATEMENT
+        failure = self._foretold(session, moment) or self._take(moment, executes)
         if failure is None:
             return False
-        if failure.sql is None and not self._fits(session, failure, commits):
-            self.armed.insert(0, failure)  # it waits for a better occasion
+        if not self._fits(session, failure, commits):
+            self._put_back(failure)  # it waits for a better occasion
             return False
-        self._note(failure, session, "; ".join(executes))
         return self._fail(session, group, failure)
 
-    def _fits(self, session: Session, failure: Failure, commits: bool) -> bool:
+    def _foretold(self, session: Session, moment: str) -> DatabaseFailure | None:
+        """What was foretold for the call that this statement belongs to."""
+        for omen in session.bound.due(POSTGRES) if session.bound is not None else ():
+            kind = omen.kind.removeprefix("db_")
+            aim = omen.aim.lower()
+            if MOMENTS[kind] == moment and any(aim in sql.lower() for sql in session.executes):
+                omen.is_taken = True
+                lasts_ns = round(SLOW_S * S)
+                return DatabaseFailure(
+                    kind, aim or None, lasts_ns, by_hand=True, told=omen.fulfil, omen=omen
+                )
+        return None
+
+    def _put_back(self, failure: DatabaseFailure) -> None:
+        if failure.omen is not None:
+            failure.omen.is_taken = False
+        else:
+            self.armed.insert(0, failure)
+
+    def _fits(self, session: Session, failure: DatabaseFailure, commits: bool) -> bool:
         """Whether PostgreSQL could fail in this way here."""
-        if session.state == FAILED:
+        if session.state == FAILED and (failure.sql is None or failure.kind in ERRORS):
             return False
+        if failure.sql is not None:
+            return True  # the test has chosen the statement
         executes = session.executes
-        if not commits and all(map(_TRANSACTION_WORDS.match, executes)):
+        if not commits and all(first_word(each) in _TRANSACTION_WORDS for each in executes):
             return False
         if failure.kind == "deadlock":
-            return any(map(_LOCKS.search, (*executes, *session.transaction)))
+            return any(map(_may_lock, (*executes, *session.transaction)))
         if failure.kind == "serialization" and not failure.by_hand:
             return self._setting(session, b"transaction_isolation") != "read committed"
         return True
 
-    def _fail(self, session: Session, group: Group, failure: Failure) -> bool:
-        kind = failure.kind
+    def _fail(self, session: Session, group: Group, failure: DatabaseFailure) -> bool:
+        kind, sql = failure.kind, "; ".join(session.executes)
         if kind in ERRORS:
-            self.abort(session, group, *ERRORS[kind])
-        elif kind == "slow_query":
+            struck = partial(self._note, failure, session, sql)
+            if not self.abort(session, group, *ERRORS[kind], struck):
+                self._put_back(failure)  # the statement has failed by itself
+            return True
+        self._note(failure, session, sql)
+        if kind == "slow_query":
             self._slow(session, group, failure.lasts_ns)
         elif kind in ("lost_before", "lost_before_commit"):
             session.client.abort()
@@ -282,8 +323,8 @@ class Injection:
         if backend is None or not backend.is_clean or backend.state == FAILED:
             return 0
         found = self._setting(session, b"statement_timeout")
-        size, unit = re.fullmatch(r"(\d+)(\w*)", found).groups()  # type: ignore[union-attr]  # as PostgreSQL writes it
-        return int(size) * _UNITS_NS.get(unit, 0)
+        size = found.rstrip(ascii_letters)  # as PostgreSQL writes it: `250ms`
+        return int(size) * _UNITS_NS.get(found.removeprefix(size), 0)
 
     def _setting(self, session: Session, name: bytes) -> str:
         backend = session.backend
@@ -317,50 +358,78 @@ class Injection:
         self.gateway.tick()
         self.abort(session, group, code, words)
 
-    def abort(self, session: Session, group: Group, code: str, words: str) -> None:
-        """Fail a group at the first message that executes something; abort the transaction."""
+    def abort(
+        self,
+        session: Session,
+        group: Group,
+        code: str,
+        words: str,
+        struck: Callable[[], object] = lambda: None,
+    ) -> bool:
+        """Fail a group at the first message that executes something; abort the transaction. False
+        if the server has something else to say before that: an error of its own, say."""
         backend = session.backend
         assert backend is not None, "it executes something"
         answer: list[bytes] = []
         if group.last != QUERY:
-            answer, failed = self._begin(session, group)
-            if failed:
-                self.gateway.send(session, Group([message(SYNC)]))
-                return
-        commits = any(map(is_commit, session.executes))
+            head, rest = _before_execution(group)
+            outcome, answer = self._begin(session, head)
+            if outcome != DONE or backend.skipping:
+                self._go_on(session, group, rest, answer, outcome)
+                return False
+        struck()
+        commits = is_commit(next(iter(session.executes), ""))
         if commits and backend.state != IDLE:
-            backend.ask(query("ROLLBACK"))  # a COMMIT that fails ends its transaction
+            said = backend.ask(query("ROLLBACK"))  # a COMMIT that fails ends its transaction
         else:
-            backend.ask(FAIL)
+            said = backend.ask(FAIL)
         answer.append(error_response(code, words))
-        if group.last == FLUSH:
-            session.skipping = True
-        else:
+        answer += (m for m in said if m[:1] in UNASKED)
+        if group.last in (SYNC, QUERY, FUNCTION_CALL):
             answer.append(ready(backend.state))
+        else:
+            session.skipping = True
         backend.is_clean = True
+        session.copying = None
         self.gateway.telling.answered(session, answer)
         self.gateway.reply(session, answer)
         self.gateway.waits.settle()
+        return True
 
-    def _begin(self, session: Session, group: Group) -> tuple[list[bytes], bool]:
+    def _begin(self, session: Session, head: list[bytes]) -> tuple[str, list[bytes]]:
         """Have the messages done that come before anything is executed."""
         backend = session.backend
         assert backend is not None, "as above"
-        kinds = [m[:1] for m in group.messages]
-        first = kinds.index(EXECUTE) if EXECUTE in kinds else len(kinds) - 1
-        head = Group([*group.messages[:first], message(FLUSH)])
-        if first == 0:
-            return [], False
-        expected = Answer(backend, head, session)
-        backend.send(head.data)
+        if not head:
+            return DONE, []
+        asked = Group([*head, message(FLUSH)])
+        expected = ExpectedAnswer(backend, asked, session)
+        backend.is_clean = False
+        backend.send(asked.data)
         outcome, messages = backend.read(expected, lambda: self.gateway.waits.is_blocked(session))
         if outcome == BLOCKED:  # it would wait for a lock before it could fail: now it need not
             backend.cancel()
             backend.read(lambda m: m[:1] == ERROR)
             backend.send(message(SYNC))
             backend.read(lambda m: m[:1] == READY)
-            return messages, False
-        return messages, outcome != DONE or backend.skipping
+            return DONE, messages
+        return outcome, messages
+
+    def _go_on(
+        self, session: Session, group: Group, rest: list[bytes], answer: list[bytes], outcome: str
+    ) -> None:
+        """The server takes its own way with this group: no failure of ours changes that."""
+        backend = session.backend
+        assert backend is not None, "as above"
+        session.expected = ExpectedAnswer(backend, group, session)
+        for said in answer:
+            session.expected(said)
+        session.answer = answer
+        backend.send(b"".join(rest))
+        if outcome == SLEEPING:
+            self.gateway.waits.sleep(session)
+        else:
+            self.gateway.go_on(session)
 
     def _skip(self, session: Session, group: Group) -> None:
         """Messages after one that has failed, up to Sync, are not even looked at."""
@@ -368,7 +437,17 @@ class Injection:
             self.gateway.reply(session, [])
             return
         session.skipping = False
-        self.gateway.reply(session, [ready(session.state)])
+        session.executes = []
+        answer = [ready(session.state)]
+        self.gateway.telling.answered(session, answer)
+        self.gateway.reply(session, answer)
+
+
+def _before_execution(group: Group) -> tuple[list[bytes], list[bytes]]:
+    """The messages up to the first that executes something, and the others."""
+    kinds = [m[:1] for m in group.messages]
+    first = kinds.index(EXECUTE) if EXECUTE in kinds else len(kinds) - 1
+    return group.messages[:first], group.messages[first:]
 
 
 def _on_a_line(sql: str) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Step:
+class SessionStep:
     """One statement of one session, and what became of it."""
 
     session: str
@@ -75,7 +75,7 @@ class _Direct:
         self.on_gone: Any = None
         self.on_sent: Any = None
         self.begun = False
-        self.step: Step | None = None
+        self.step: SessionStep | None = None
         self.came: asyncio.Future[None] | None = None
         self._buffer = bytearray()
         self._messages: list[bytes] = []
@@ -113,26 +113,31 @@ class Interleaving:
         self.clients: dict[str, _Direct] = {}
         self.sessions: dict[str, Session] = {}
 
-    async def run(self, steps: list[tuple[str, str]]) -> list[Step]:
+    async def run(self, steps: list[tuple[str, str]]) -> list[SessionStep]:
         """All steps, one after the other."""
         made = []
         try:
             for name, sql in steps:
-                made.append(await self._step(name, sql))
-                await self._let_go_on()
+                made.append(await self.step(name, sql))
+                await self.let_go_on()
         finally:
-            for session in self.sessions.values():
-                self.gateway.end(session)
+            self.end()
         return made
 
-    async def _step(self, name: str, sql: str) -> Step:
+    def end(self) -> None:
+        """All sessions are over."""
+        for session in self.sessions.values():
+            self.gateway.end(session)
+
+    async def step(self, name: str, sql: str) -> SessionStep:
+        """One statement: it is done, or waits for a lock."""
         client = self.clients.get(name) or await self._connect(name)
         if client.step is not None:
             raise UsageError(
                 f"interleave: session {name!r} still waits for a lock, in {client.step.sql!r}; "
                 "it can do nothing else before another session has released it"
             )
-        step = client.step = Step(name, sql)
+        step = client.step = SessionStep(name, sql)
         session = self.sessions[name]
         session.on_wait = client.look_up
         self.gateway.enqueue(session, Group([protocol.query(sql)]))
@@ -146,13 +151,24 @@ class Interleaving:
         await self._until(client, lambda: client.begun)
         return client
 
-    async def _let_go_on(self) -> None:
-        """Whoever is free to go on by now does, before the next step is made."""
-        for name, client in self.clients.items():
-            session = self.sessions[name]
-            while client.step is not None and (session.resuming or session.doing == DUE):
-                step = client.step
-                await self._until(client, lambda step=step: step.done)
+    async def let_go_on(self) -> None:
+        """Whoever is free to go on by now does, before the next step is made; and whoever is freed
+        by that."""
+        self.gateway.waits.settle()  # a savepoint that is rolled back frees locks as well
+        while going := [name for name in self.clients if self._goes_on(name)]:
+            for name in going:
+                client, step = self.clients[name], self.clients[name].step
+                if step is not None and self._goes_on(name):
+                    await self._until(client, lambda step=step: self._is_settled(step))
+
+    def _goes_on(self, name: str) -> bool:
+        session = self.sessions[name]
+        is_free = session.resuming or session.doing == DUE
+        return self.clients[name].step is not None and is_free
+
+    def _is_settled(self, step: SessionStep) -> bool:
+        """It is done, or waits for another lock."""
+        return step.done or not self._goes_on(step.session)
 
     async def _until(self, client: _Direct, is_so: Any) -> None:
         while not is_so():

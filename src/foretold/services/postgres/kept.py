@@ -9,8 +9,9 @@ from __future__ import annotations
 import atexit
 from typing import Any, Final
 
+from foretold.errors import ServiceError
 from foretold.services.postgres.cluster import Cluster
-from foretold.services.postgres.pool import Pool
+from foretold.services.postgres.pool import BackendPool
 from foretold.services.postgres.side import SideConnection
 from foretold.services.postgres.state import Database
 
@@ -19,18 +20,18 @@ KEPT_MAX: Final = 6
 DATABASE: Final = "app"
 
 
-class Kept:
+class KeptServer:
     """A server whose database has one schema, and the processes that served earlier runs."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, superuser: bool = False) -> None:
         self.schema = schema
         self.cluster = Cluster()
         try:
-            self.database = Database(self.cluster, DATABASE, schema)
+            self.database = Database(self.cluster, DATABASE, schema, superuser=superuser)
         except BaseException:
             self.cluster.stop()
             raise
-        self.pool = Pool(self.cluster)
+        self.pool = BackendPool(self.cluster)
         self.in_use = False
         """A run uses it at the moment."""
         self.is_spoiled = False
@@ -82,7 +83,7 @@ class Kept:
         self.cluster.stop()
 
 
-_kept: dict[Any, Kept] = {}
+_kept: dict[Any, KeptServer] = {}
 
 
 @atexit.register
@@ -92,15 +93,27 @@ def _hang_up() -> None:
         kept.hang_up()
 
 
-def kept_for(schema: Any, host: str) -> Kept:
+def ready_for(schema: Any, host: str, *, superuser: bool = False) -> KeptServer:
+    """The server of this schema, as a run finds it."""
+    kept = kept_for(schema, host, superuser=superuser)
+    try:
+        kept.make_ready()
+    except ServiceError:  # it has crashed since: no doing of the run that begins
+        kept.is_spoiled = True
+        kept = kept_for(schema, host, superuser=superuser)
+        kept.make_ready()
+    return kept
+
+
+def kept_for(schema: Any, host: str, *, superuser: bool = False) -> KeptServer:
     """The server of this schema for `host`."""
-    key = (schema if isinstance(schema, str | None) else id(schema), host)
+    key = (schema if isinstance(schema, str | None) else id(schema), host, superuser)
     found = _kept.pop(key, None)
     if found is not None and (found.is_spoiled or not found.cluster.alive()):
         found.close()  # in a forked process: nothing but its copies of our sockets
         found = None
     if found is None:
-        found = Kept(schema)
+        found = KeptServer(schema, superuser=superuser)
     _kept[key] = found
     idle = [old for old, kept in _kept.items() if not kept.in_use and old != key]
     for old in idle[: max(0, len(_kept) - KEPT_MAX)]:

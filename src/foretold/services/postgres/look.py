@@ -41,6 +41,7 @@ def look(gateway: Gateway, sql: str, values: tuple[object, ...]) -> Rows:
     cluster = gateway.kept.cluster
     cluster.check()
     gateway.tick()
+    gateway.show_sessions([sql])
     backend = gateway.pool.take(
         protocol.PROTOCOL_3, {"user": cluster.superuser, "database": gateway.kept.database.name}
     )
@@ -115,7 +116,7 @@ def _ask(gateway: Gateway, backend: Backend, data: bytes, sql: str) -> list[byte
     backend.is_clean = True
     raise UsageError(
         f"pg.sql({sql!r}) would have to wait: another session holds a lock that it needs, or it "
-        "sleeps. It sees what is committed and never waits; use a driver, or pg.interleave."
+        "sleeps. pg.sql reads committed data and never waits. Use a driver, or pg.interleave."
     )
 
 

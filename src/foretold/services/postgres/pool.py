@@ -18,7 +18,7 @@ IDLE_MAX = 32
 """So many are kept."""
 
 
-class Pool:
+class BackendPool:
     """The processes of one database that nobody uses at the moment."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -57,7 +57,8 @@ struct page {
     volatile uint64_t seed;  /* 0: real randomness */
     volatile int64_t next_oid; /* 0: nothing to do */
     volatile uint64_t seedings; /* how often a seed was set */
-    int64_t unused[3];
+    volatile int64_t oid_setter; /* the process that shall put next_oid into force */
+    int64_t unused[2];
     struct slot slots[SLOTS];
 };
 
@@ -164,12 +165,13 @@ static int is_virtual(void) {
         claim();
         errno = before;
     }
-    if (page->next_oid) set_next_oid();
+    if (page->next_oid && page->oid_setter == getpid()) set_next_oid();
     return page->now_us && mine && mine->is_virtual;
 }
 
 /* Objects that are made from now on get ids from here on, as in all other runs. PostgreSQL checks
- * each id against those in use. Only done between runs, when nobody else makes any. */
+ * each id against those in use. Only done between runs, when nobody else makes any, and by the
+ * process of the simulator's own session: another might be slow to do it, and the next run is there. */
 static void set_next_oid(void) {
     int64_t wanted = __sync_lock_test_and_set(&page->next_oid, 0);
     if (wanted && counters && *counters) {

@@ -24,12 +24,17 @@ MESSAGE_BYTES_MAX: Final = 1 << 30
 QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE = b"Q", b"P", b"B", b"D", b"E", b"C"
 SYNC, FLUSH, TERMINATE, FUNCTION_CALL = b"S", b"H", b"X", b"F"
 COPY_DATA, COPY_DONE, COPY_FAIL = b"d", b"c", b"f"
+WORK: Final = (QUERY, PARSE, BIND, EXECUTE, FUNCTION_CALL)
+"""Messages that take the server long enough to be cancelled."""
 COPY_ENDS: Final = (COPY_DONE, COPY_FAIL)
 
 # What a server sends.
 AUTHENTICATION, KEY_DATA, PARAMETER_STATUS, READY = b"R", b"K", b"S", b"Z"
 ERROR, NOTICE, NOTIFICATION, COMMAND_COMPLETE = b"E", b"N", b"A", b"C"
 PARAMETER_DESCRIPTION: Final = b"t"
+CRASH_SHUTDOWN: Final = "57P02"
+UNASKED: Final = (NOTIFICATION, PARAMETER_STATUS)
+"""What a server also says to whom has asked for nothing."""
 ROW_DESCRIPTION, DATA_ROW, COPY_IN, FUNCTION_RESULT = b"T", b"D", b"G", b"V"
 ANSWERS: Final = frozenset(b"123TnCIsG")
 """Each ends the answer to one message of the extended protocol."""
@@ -64,7 +69,7 @@ def split(buffer: bytearray) -> list[bytes]:
     while size - start >= 5:
         end = start + 1 + _length_at(data, start + 1)[0]
         if not start + 5 <= end <= start + MESSAGE_BYTES_MAX:
-            raise ProtocolError(f"a message of {end - start} bytes: this is not PostgreSQL's way")
+            raise ProtocolError(f"a message of {end - start} bytes: not PostgreSQL's protocol")
         if end > size:
             break
         found.append(data[start:end])
@@ -102,7 +107,7 @@ def take_opening(buffer: bytearray) -> Opening | None:
         return None
     length, code = _HEAD.unpack_from(buffer)
     if not 8 <= length <= STARTUP_BYTES_MAX:
-        raise ProtocolError(f"a first message of {length} bytes: this is not PostgreSQL's way")
+        raise ProtocolError(f"a first message of {length} bytes: this is not PostgreSQL's protocol")
     if len(buffer) < length:
         return None
     body = bytes(buffer[8:length])
@@ -153,6 +158,12 @@ def fields_of(error: bytes) -> dict[str, str]:
         if field:
             found[chr(field[0])] = field[1:].decode("utf-8", "replace")
     return found
+
+
+def is_farewell(answer: list[bytes]) -> bool:
+    """Whether the server has said why it ends the session, and not because of a crash."""
+    last = fields_of(answer[-1]) if answer and answer[-1][:1] in (ERROR, NOTICE) else {}
+    return last.get("V", last.get("S")) == "FATAL" and last.get("C") != CRASH_SHUTDOWN
 
 
 def error_response(code: str, words: str, *, severity: str = "ERROR", **more: str) -> bytes:

@@ -22,17 +22,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from foretold.errors import UsageError
-from foretold.kernel import real
+from foretold.errors import PostgresError, UsageError
+from foretold.kernel import counters, real
 from foretold.kernel.patches import patches
 from foretold.services.postgres.shared_page import SharedPage
 from foretold.services.postgres.side import SideConnection
 
+_INSUFFICIENT_PRIVILEGE: Final = "42501"
+_NO_SUPERUSER: Final = (
+    "The role that applies the schema, and that programs log in as, owns the database and is no "
+    "superuser. A schema that needs one asks for it:\n"
+    "  await world.postgres(schema=SCHEMA, superuser=True)"
+)
 _DRIVERS: Final = ("psycopg", "psycopg2", "asyncpg")
 
 
 def apply(schema: Any, side: SideConnection, address: str) -> None:
     """Make the schema in the database of this connection, which is also found at this address."""
+    try:
+        _apply(schema, side, address)
+    except PostgresError as error:
+        if error.sqlstate == _INSUFFICIENT_PRIVILEGE:
+            error.add_note(_NO_SUPERUSER)
+        raise
+
+
+def _apply(schema: Any, side: SideConnection, address: str) -> None:
     if schema is None:
         return
     if isinstance(schema, str):
@@ -45,8 +60,8 @@ def apply(schema: Any, side: SideConnection, address: str) -> None:
         _elsewhere(lambda: _call(schema, address))
     else:
         raise UsageError(
-            f"{schema!r} is no schema. Give SQL text, SQLAlchemy's MetaData, Alembic's Config, or a"
-            " function that is called with the address of the database."
+            f"{schema!r} is not a schema. Give SQL text, SQLAlchemy's MetaData, Alembic's Config, "
+            "or a function that is called with the address of the database."
         )
 
 
@@ -138,7 +153,7 @@ def _elsewhere(work: Callable[[], None]) -> None:
         except BaseException as error:  # it is raised again below, where someone sees it
             failed.append(error)
 
-    with patches.outside():
+    with patches.outside(), counters.standing_still():
         thread = threading.Thread(target=body, name="foretold-schema")
         thread.start()
         thread.join()

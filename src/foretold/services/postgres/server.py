@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -10,29 +9,38 @@ from urllib.parse import quote
 from foretold.arguments import nearest
 from foretold.errors import UsageError
 from foretold.services.postgres.gateway import Access, Gateway
-from foretold.services.postgres.injection import CODES, DOWN_S, MOMENTS, SERVER, SLOW_S, Failure, S
-from foretold.services.postgres.interleave import Interleaving, Step
-from foretold.services.postgres.kept import DATABASE, Kept, kept_for
+from foretold.services.postgres.injection import (
+    CODES,
+    DOWN_S,
+    MOMENTS,
+    SERVER,
+    SLOW_S,
+    DatabaseFailure,
+    S,
+)
+from foretold.services.postgres.interleave import Interleaving, SessionStep
+from foretold.services.postgres.kept import DATABASE, KeptServer, ready_for
 from foretold.services.postgres.look import look
+from foretold.services.postgres.state import ROLE
 from foretold.services.postgres.telling import Commit
 from foretold.services.postgres.values import Rows
 
 if TYPE_CHECKING:
-    from foretold.world.host import Host
+    from foretold import handles
     from foretold.world.world import World
 
 PORT = 5432
 
 
 class Postgres:
-    """A database of the world, as a test holds it."""
+    """A PostgreSQL server in the world."""
 
-    def __init__(self, gateway: Gateway, kept: Kept) -> None:
+    def __init__(self, gateway: Gateway, kept: KeptServer) -> None:
         self._gateway = gateway
         self._kept = kept
-        self.host: Host = gateway.host
+        self.host: handles.Host = gateway.host
         self.port = gateway.port
-        self.user: str = kept.database.cluster.superuser
+        self.user = ROLE
         self.database = DATABASE
         self.password = gateway.access.password
 
@@ -41,7 +49,7 @@ class Postgres:
 
     @property
     def dsn(self) -> str:
-        """Where programs of the world find it, in the form that every driver takes."""
+        """The address for programs of the world, in the form that every driver takes."""
         return self.url()
 
     def url(self, driver: str | None = None) -> str:
@@ -53,13 +61,14 @@ class Postgres:
     # --- looking inside --------------------------------------------------------------------------
 
     def sql(self, query: str, *values: object) -> Rows:
-        """Run a query for the test itself: it sees what is committed, takes no virtual time, and
-        crosses no network. Values are for $1, $2 and so on."""
+        """Run a query for the test itself. It sees committed data, takes no virtual time and does
+        not use the network. Values are for $1, $2 and so on."""
+        self._gateway.telling.keep_look(query)
         return look(self._gateway, query, values)
 
     def on_commit(self, callback: Callable[[Commit], object]) -> None:
         """Call `callback(commit)` after every transaction that is committed."""
-        self._gateway.telling.tell(callback)
+        self._gateway.telling.at_each_commit(callback)
 
     @property
     def statements(self) -> int:
@@ -73,14 +82,14 @@ class Postgres:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the server's clock and randomness are the world's. Not without a C compiler."""
+        """Whether the server's clock and randomness come from the world: needs a C compiler."""
         return self._gateway.page is not None
 
     # --- failures --------------------------------------------------------------------------------
 
     def fail_next(
         self, kind: str, *, sql: str | None = None, seconds: float | None = None
-    ) -> Failure:
+    ) -> DatabaseFailure:
         """The next statement, COMMIT or connection fails, as `kind` says (a name, or the SQLSTATE);
         with `sql`, the next one whose text contains that. `seconds`: how long it is slow, or how
         long the server is down."""
@@ -92,20 +101,19 @@ class Postgres:
                 f"{nearest(kind, MOMENTS)}"
             )
         usual = DOWN_S if MOMENTS[kind] == SERVER else SLOW_S
-        pattern = None if sql is None else re.compile(re.escape(sql), re.IGNORECASE)
         lasts_ns = round((usual if seconds is None else seconds) * S)
-        failure = Failure(kind, pattern, lasts_ns, by_hand=True)
+        failure = DatabaseFailure(kind, sql and sql.lower(), lasts_ns, by_hand=True)
         self._gateway.injection.arm(failure)
         return failure
 
     @property
     def failures(self) -> list[str]:
-        """The failures that have struck, by kind, in order."""
+        """The kinds of faults that have struck, in order."""
         return list(self._gateway.injection.struck)
 
     # --- explicit orders -------------------------------------------------------------------------
 
-    async def interleave(self, *steps: tuple[str, str]) -> list[Step]:
+    async def interleave(self, *steps: tuple[str, str]) -> list[SessionStep]:
         """Run statements of several sessions in exactly this order: `("a", "BEGIN"), …`."""
         for step in steps:
             if not _is_step(step):
@@ -131,6 +139,7 @@ def begin(
     port: int = PORT,
     tls: Any = None,
     password: str | None = None,
+    superuser: bool = False,
 ) -> Postgres:
     """What `world.postgres` does: a server at `host`, with this schema and nothing else in it."""
     _check_port(port)
@@ -138,11 +147,10 @@ def begin(
     there = world.host(host)
     if there is world.home or there.appliance is not None or there.mains:
         raise UsageError(
-            f"world.postgres(host={host!r}): that host is in use. Each server has one of its own:\n"
+            f"world.postgres(host={host!r}): that host is in use. Each server needs its own:\n"
             '  right: await world.postgres(schema=SCHEMA, host="orders-db")'
         )
-    kept = kept_for(schema, host)
-    kept.make_ready()
+    kept = ready_for(schema, host, superuser=superuser)
     kept.in_use = True
     gateway = Gateway(there, kept, port, access)
     there.appliance = gateway
@@ -156,9 +164,12 @@ def begin(
     return Postgres(gateway, kept)
 
 
-def _end(gateway: Gateway, kept: Kept) -> None:
+def _end(gateway: Gateway, kept: KeptServer) -> None:
     try:
         gateway.close()
+    except BaseException:
+        kept.is_spoiled = True  # who knows what is left of it
+        raise
     finally:
         kept.in_use = False
         kept.is_spoiled |= gateway.telling.server_changed
@@ -177,5 +188,5 @@ def _access(tls: Any, password: object) -> Access:
             f"world.postgres(tls=…): an ssl.SSLContext with the server's certificate; got {tls!r}"
         )
     if password is not None and (not isinstance(password, str) or not password):
-        raise UsageError(f"world.postgres(password=…): some text; got {password!r}")
+        raise UsageError(f"world.postgres(password=…): a text that is not empty; got {password!r}")
     return Access(tls, password)

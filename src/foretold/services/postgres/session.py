@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from foretold.services.postgres.protocol import IDLE, Group
 from foretold.services.postgres.scrub import FIRST_PID
 from foretold.services.postgres.statements import Statements
 from foretold.trace import Place
+from foretold.trace.events import Who
 
 if TYPE_CHECKING:
-    from foretold.services.postgres.backend import Answer, Backend
+    from foretold.services.postgres.backend import Backend, ExpectedAnswer
     from foretold.services.postgres.client import Client
     from foretold.tape import Stream
     from foretold.world.net.wire import Timer
+    from foretold.world.omens import Bound
 
 LOGIN, QUIET, DUE, BLOCKED = "login", "quiet", "due", "blocked"
 SLEEPING, SENDING, OVER = "sleeping", "sending", "over"
@@ -26,6 +28,14 @@ SIMPLE, EXTENDED, COPIED, AHEAD = "simple", "extended", "copied", "ahead"
 """How far a COPY is: the server waits for its data, and a simple query or messages of the extended
 protocol asked for it; the data is complete, but what the server says to it comes with the next
 Sync; the data came before the server could ask for it."""
+
+
+class Untold(NamedTuple):
+    """Something that the server has said unasked, and when its client gets it."""
+
+    when_ns: int
+    timer: Timer
+    said: bytes
 
 
 class Session:
@@ -49,7 +59,7 @@ class Session:
         """What it is working on."""
         self.executes: list[str] = []
         """The SQL of that."""
-        self.expected: Answer | None = None
+        self.expected: ExpectedAnswer | None = None
         """How far the answer to it has come."""
         self.answer: list[bytes] = []
         """What has been answered to it so far."""
@@ -62,8 +72,15 @@ class Session:
         """Told when it has to wait for a lock."""
         self.transaction: list[str] = []
         """The statements of the transaction that is open."""
-        self.asked_by = self.told_asked_by = ""
-        """Whose task has sent what it works on; and the last of whom the story knows."""
+        self.since_ready: list[str] = []
+        """What was done since the server was last ready for a query, as it says."""
+        self.failed_since_ready = False
+        self.sent_by: Who | None = None
+        """For the story: the task that has sent the last message."""
+        self.asked_by: Who | None = None
+        """And the request that it was sent for, if it was for one."""
+        self.bound: Bound | None = None
+        """What was foretold for the call whose task has sent that."""
         self.sent_at: Place | None = None
         """For the story: the user's line that has sent the last message."""
         self.sent_from: tuple[Place, ...] = ()
@@ -77,6 +94,8 @@ class Session:
         """A fault of ours has failed a message: all until Sync is skipped, as the server does."""
         self.listens = False
         """It has said LISTEN: it may be told something at any time."""
+        self.untold: deque[Untold] = deque()
+        """What the server has said unasked and its client has not got yet."""
         self.database = ""
         """Which one it is connected to."""
         self.read_only = False
@@ -88,6 +107,11 @@ class Session:
     def is_in_copy(self) -> bool:
         """Whether the server waits for data, and looks at no other message."""
         return self.copying in (SIMPLE, EXTENDED)
+
+    @property
+    def is_skipping(self) -> bool:
+        """Whether a message has failed, and the server looks at none up to Sync."""
+        return self.skipping or (self.backend is not None and self.backend.skipping)
 
     @property
     def pid(self) -> int:

@@ -20,7 +20,7 @@ _MAGIC: Final = 0x31656761506C7466
 _SLOTS: Final = 1023
 _WORDS: Final = 8  # of 64 bits, in the header and in each slot
 _BYTES: Final = (_SLOTS + 1) * _WORDS * 8
-_NOW, _SEED, _NEXT_OID, _SEEDINGS = 1, 2, 3, 4  # words of the header
+_NOW, _SEED, _NEXT_OID, _SEEDINGS, _OID_SETTER = 1, 2, 3, 4, 5  # words of the header
 _PID, _VIRTUAL, _STREAM, _TIMER, _SLEEP, _WAITING = range(6)  # words of a slot
 _NOTICE_BYTES: Final = 4
 _NOTICES_AT_ONCE: Final = 1024
@@ -74,11 +74,12 @@ class SharedPage:
         """Between runs: time and randomness are the real ones."""
         self._words[_NOW] = self._words[_SEED] = 0
 
-    def set_next_oid(self, oid: int) -> None:
+    def set_next_oid(self, oid: int, pid: int) -> None:
         """Tables and types that are made from now on get their ids from here on.
 
-        To be called when nobody makes any. The next statement of any session puts it into force.
+        To be called when nobody makes any. The next statement of process `pid` puts it into force.
         """
+        self._words[_OID_SETTER] = pid
         self._words[_NEXT_OID] = oid
 
     # --- for one process ---------------------------------------------------------------------

@@ -9,11 +9,13 @@ from __future__ import annotations
 import _socket
 import contextlib
 import itertools
+import select
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from foretold.errors import PostgresError, ServiceError
+from foretold.kernel import real
 from foretold.kernel.patches import patches
 
 Row = list[str | None]
@@ -45,7 +47,7 @@ class SideConnection:
         """Queries that the server has planned already, and their names there."""
         self._numbers = itertools.count()
         with patches.outside():
-            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            self._socket = real.Socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             try:
                 self._socket.connect(socket_path)
                 self._start({"user": user, "database": database, **options})
@@ -91,6 +93,11 @@ class SideConnection:
         except (PostgresError, ServiceError):
             return True
         return False
+
+    def wait_for_end(self, seconds_max: float) -> None:
+        """Wait until the server ends it by itself, so long at most."""
+        with patches.outside():
+            select.select([self._socket], [], [], seconds_max)
 
     def hang_up(self) -> None:
         """Close our end, and wait for nothing."""

@@ -32,14 +32,14 @@ _INDEX_PAGES_SMALL: Final = 2  # a B-tree's first two pages: what it begins with
 _LOCK_TIMEOUT: Final = "2s"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 
-_TABLES: Final = """
+TABLES: Final = """
     select c.oid,
            array_to_string(array(select indexrelid from pg_index where indrelid = c.oid), ','),
            format('%I.%I', n.nspname, c.relname)
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'r' and c.relpersistence <> 't' and c.oid >= 16384 order by c.oid
 """
-_SEQUENCES: Final = """
+SEQUENCES: Final = """
     select format('%I.%I', n.nspname, c.relname)
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'S' and c.relpersistence <> 't' and c.oid >= 16384 order by c.oid
@@ -52,6 +52,8 @@ _NORMAL_INDEXES: Final = """
         and c.relpages < 2
 """
 _ALWAYS: Final = "select 1 from pg_trigger where tgenabled = 'A' and not tgisinternal"
+ROLE: Final = "postgres"
+"""As whom programs log in, and who owns what the schema makes."""
 _ROLES: Final = "select quote_ident(rolname) from pg_authid where oid >= 16384 order by oid"
 _PREPARED: Final = "select quote_literal(gid) from pg_prepared_xacts where database = $1"
 # Everything that a statement can change in the catalogs for objects of users. Of pg_class without
@@ -116,9 +118,11 @@ class Database:
     `reset` is for between two runs, when no session of the program is in a transaction.
     """
 
-    def __init__(self, cluster: Cluster, name: str, schema: Any = None) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, schema: Any = None, *, superuser: bool = False
+    ) -> None:
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is no name for a database: use small letters, digits, _.")
+            raise UsageError(f"{name!r} cannot name a database: use lower-case letters, digits, _.")
         self.cluster = cluster
         self.name = name
         self.schema = schema
@@ -129,6 +133,7 @@ class Database:
         self._side: SideConnection | None = None
         self._admin = cluster.connect()
         try:
+            self._make_role(superuser=superuser)
             self._make_template()
             self._clone()
         except BaseException:
@@ -138,7 +143,7 @@ class Database:
     def address(self, database: str = "") -> str:
         """As libpq and all drivers understand it."""
         where = f"{database or self.name}?host={self.cluster.folder}"
-        return f"postgresql://{self.cluster.superuser}@/{where}"
+        return f"postgresql://{ROLE}@/{where}"
 
     def close(self) -> None:
         """Drop the database and its template."""
@@ -149,10 +154,17 @@ class Database:
 
     # --- the template ------------------------------------------------------------------------
 
+    def _make_role(self, *, superuser: bool) -> None:
+        """What the first role of a hosted database may do. Files of the server, its programs and
+        other servers are a superuser's: they lie outside of the world."""
+        rights = "superuser" if superuser else "nosuperuser createdb createrole"
+        known = self._admin.simple(f"select 1 from pg_roles where rolname = '{ROLE}'")
+        self._admin.simple(f"{'alter' if known else 'create'} role {ROLE} login {rights}")
+
     def _make_template(self, *, stubborn: bool = False) -> None:
         for name in (self.name, self._template):
             self._admin.simple(f"drop database if exists {name} with (force)")
-        self._admin.simple(f"create database {self._template} template template0")
+        self._admin.simple(f"create database {self._template} template template0 owner {ROLE}")
         self._set_next_oid(_FIRST_OID)
         self._apply_schema()
         side = self.cluster.connect(self._template)
@@ -174,7 +186,7 @@ class Database:
         if page is not None:
             page.set_clock(_SCHEMA_US)
             page.set_seed(_SCHEMA_SEED)
-        side = self.cluster.connect(self._template)
+        side = self.cluster.connect(self._template, user=ROLE)
         try:
             with schemas.sleepers_woken(page):
                 schemas.apply(self.schema, side, self.address(self._template))
@@ -185,7 +197,7 @@ class Database:
 
     def _learn(self, side: SideConnection) -> None:
         """Bring the template into the state that a reset leaves, and note it."""
-        found = [tuple(map(str, row)) for row in side.simple(_TABLES)]
+        found = [tuple(map(str, row)) for row in side.simple(TABLES)]
         if self._is_stubborn:
             found = []
         contents = {name: side.copy_out(f"copy {name} to stdout") for *_, name in found}
@@ -202,8 +214,8 @@ class Database:
             table = _Table(oid, indexes, name, seen.index_pages, seen.rows, contents[name])
             self._tables.append(table)
         self._sequences = [
-            (str(name), str(side.simple(f"select {_position(str(name))}")[0][0]))
-            for (name,) in side.simple(_SEQUENCES)
+            (str(name), str(side.simple(f"select {position_of(str(name))}")[0][0]))
+            for (name,) in side.simple(SEQUENCES)
         ]
         self._fingerprint = _fingerprint(side)
         self._roles = {str(name) for (name,) in side.simple(_ROLES)}
@@ -215,7 +227,9 @@ class Database:
         how = " strategy file_copy" if self.cluster.version_num >= 150000 else ""
         self._admin.simple(f"drop database if exists {self.name} with (force)")
         self._drop_roles()
-        self._admin.simple(f"create database {self.name} template {self._template}{how}")
+        self._admin.simple(
+            f"create database {self.name} owner {ROLE} template {self._template}{how}"
+        )
         self._side = side = self.cluster.connect(
             self.name, lock_timeout=_LOCK_TIMEOUT, plan_cache_mode="force_generic_plan"
         )
@@ -239,7 +253,7 @@ class Database:
 
     def _set_next_oid(self, oid: int) -> None:
         if self.cluster.page is not None:
-            self.cluster.page.set_next_oid(oid)
+            self.cluster.page.set_next_oid(oid, self._admin.pid)
             self._admin.simple("select clock_timestamp()")
 
     # --- between runs ------------------------------------------------------------------------
@@ -279,7 +293,7 @@ class Database:
         side = self._of_copy()
         tables, sequences = self._dirty()
         if sequences:
-            side.simple("; ".join(_set(*self._sequences[i]) for i in sequences))
+            side.simple("; ".join(set_to(*self._sequences[i]) for i in sequences))
         if not tables:
             return True
         try:
@@ -312,7 +326,7 @@ class Database:
         """A look at all tables and sequences; $1 has the transactions that wrote the first rows."""
         parts = [_look(t.oid, t.indexes, t.name if t.rows else "", f"$1[{i}]")
                  for i, t in enumerate(self._tables, 1)]  # fmt: skip
-        parts += [_position(name) for name, _ in self._sequences]
+        parts += [position_of(name) for name, _ in self._sequences]
         return f"select array[{', '.join(parts)}]::text[], $1"
 
     def _look(self, xmins: list[str]) -> tuple[list[str], list[str]]:
@@ -372,11 +386,13 @@ def _look(oid: str, indexes: str, name: str, xmin: str) -> str:
                coalesce(pg_relation_filenode({oid}), 0), {rows}, {changes if name else 0})"""
 
 
-def _position(sequence: str) -> str:
+def position_of(sequence: str) -> str:
+    """SQL that asks how far a sequence is."""
     return f"(select last_value || ':' || is_called from {sequence})"
 
 
-def _set(sequence: str, position: str) -> str:
+def set_to(sequence: str, position: str) -> str:
+    """SQL that brings a sequence there."""
     value, called = position.split(":")
     quoted = sequence.replace("'", "''")
     return f"select setval('{quoted}', {value}, {called})"

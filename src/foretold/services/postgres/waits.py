@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from foretold.kernel import real
 from foretold.services.postgres import session as doing
 from foretold.services.postgres.backend import DONE
-from foretold.services.postgres.protocol import IDLE, NOTIFICATION, READY, SYNC, message
-from foretold.services.postgres.statements import shown
+from foretold.services.postgres.protocol import (
+    IDLE,
+    NOTIFICATION,
+    READY,
+    SYNC,
+    UNASKED,
+    WORK,
+    message,
+)
+from foretold.services.postgres.session import Untold
+from foretold.services.postgres.statements import may_commit_inside, shown
 
 if TYPE_CHECKING:
     from foretold.services.postgres.backend import Backend
@@ -71,6 +80,14 @@ class Waits:
         if session.on_wait is not None:
             session.on_wait()
         self.settle_soon()
+        self._look_at_procedure(session)
+
+    def _look_at_procedure(self, session: Session) -> None:
+        """A session stands still in a statement: what a procedure has committed by then is there
+        for others, and its notifications are on their way."""
+        if any(map(may_commit_inside, session.executes)):
+            self.notify()
+            self.gateway.telling.has_to_wait(session)
 
     def _blockers(self, session: Session) -> list[Session]:
         rows = self.gateway.look(f"select unnest(pg_blocking_pids({_pid(session)}))")
@@ -130,6 +147,8 @@ class Waits:
     def forget(self, session: Session) -> None:
         """The session is over."""
         self.blocked.pop(session, None)
+        for untold in session.untold:
+            untold.timer.called_off = True
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -143,6 +162,7 @@ class Waits:
         if until_us is not None:
             session.due = self._at(until_us, self._wake, session, until_us)
         self.settle()
+        self._look_at_procedure(session)
 
     def _at(self, wall_us: int, callback: Callable[..., object], *args: Any) -> Timer:
         """A timer for an instant of the server's clock."""
@@ -209,10 +229,21 @@ class Waits:
             return
         if session.doing not in (doing.QUIET, doing.DUE, doing.SENDING):
             return
-        for told in self._look(session) or ():
-            if told[:1] == NOTIFICATION and not self.gateway.injection.loses(session):
-                wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
-                self.gateway.later(wait_ns, self._tell, session, self.gateway.scrub(told))
+        told = [m for m in self._look(session) or () if self._gets_through(session, m)]
+        if told:
+            # One session is told of commits in their order, and of one commit all at once.
+            wait_ns = session.choices.pick(NOTIFY_NS, "time to notify")
+            when_ns = self.gateway.now_ns() + wait_ns
+            if session.untold:
+                when_ns = max(when_ns, session.untold[-1].when_ns)
+            timer = self.gateway.at(when_ns, self._send, session)
+            said = b"".join(map(self.gateway.scrub, told))
+            session.untold.append(Untold(when_ns, timer, said))
+
+    def _gets_through(self, session: Session, told: bytes) -> bool:
+        if told[:1] == NOTIFICATION:
+            return not self.gateway.injection.loses(session)
+        return told[:1] in UNASKED
 
     def come_to_a_standstill(self) -> None:
         """Whoever waits for a lock is to see signals when it goes on, and none before."""
@@ -233,9 +264,15 @@ class Waits:
             else:
                 self._ask(session)
 
-    def _tell(self, session: Session, told: bytes) -> None:
+    def _send(self, session: Session) -> None:
         self.gateway.now_ns()
-        session.client.send(told)
+        session.client.send(session.untold.popleft().said)
+
+    def send_all(self, session: Session) -> None:
+        """The server answers: what it has said before comes first."""
+        while session.untold:
+            session.untold[0].timer.called_off = True
+            self._send(session)
 
     # --- cancelling ------------------------------------------------------------------------------
 
@@ -251,9 +288,11 @@ class Waits:
             gateway.tick()
             _backend(session).cancel()
             self._go_on(session)
-        elif session.is_in_copy:
+        elif session.is_in_copy or session.is_skipping:
             pass  # its client sends on, or has ended it: it is over before the request is seen
-        elif session.doing == doing.DUE and session.queue and session.backend is not None:
+        elif session.doing != doing.DUE or session.backend is None:
+            pass  # it does nothing, or has not begun
+        elif session.queue and any(map(session.queue[0].has, WORK)):
             gateway.injection.fail_now(session, *CANCELLED)
 
 

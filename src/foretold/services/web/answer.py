@@ -20,7 +20,7 @@ INCOMPLETE = "peer closed connection without sending complete message body"
 LOW_WATER_BYTES = 16_384
 
 
-class Answer:
+class HttpAnswer:
     """What comes back over one connection for one request."""
 
     __slots__ = (
@@ -125,11 +125,19 @@ def _end_wait(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-class Body(httpx.AsyncByteStream, AsyncIterator[bytes]):
+class HttpBody(httpx.AsyncByteStream, AsyncIterator[bytes]):
     """The body of a response, as it comes in."""
 
-    def __init__(self, answer: Answer, timeout_s: float | None, done: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, answer: HttpAnswer, timeout_s: float | None, done: Callable[[Any], Any]
+    ) -> None:
         self._answer, self._timeout_s, self._done = answer, timeout_s, done
+
+    @property
+    def address(self) -> Any:
+        """The client's address, as long as the response has its connection."""
+        link = self._answer.link
+        return None if link is None else link.address
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self

@@ -17,9 +17,9 @@ from foretold.kernel.threads.baton import StrandEnded
 from foretold.services.web.http1 import BROKEN, TOO_LITTLE, TOO_MUCH, answered, bytes_of
 
 if TYPE_CHECKING:
-    from foretold.services.web.answer import Answer
+    from foretold.services.web.answer import HttpAnswer
     from foretold.services.web.link import Link
-    from foretold.services.web.process import Process
+    from foretold.services.web.process import ServerProcess
 
 logger = logging.getLogger("foretold.web")
 logger.addHandler(logging.NullHandler())  # a campaign of thousands of runs is no place to print
@@ -41,7 +41,9 @@ class Cycle:
     """From the head of a request to the end of its response, and what the application does after
     that."""
 
-    def __init__(self, process: Process, link: Link, answer: Answer, scope: dict[str, Any]) -> None:
+    def __init__(
+        self, process: ServerProcess, link: Link, answer: HttpAnswer, scope: dict[str, Any]
+    ) -> None:
         self.process, self.link, self.answer, self.scope = process, link, answer, scope
         self.is_last = False
         """The client has said that it is the last request of its connection."""

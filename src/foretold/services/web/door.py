@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from foretold.kernel.abandon import steppers
+from foretold.services.web.errors import SERVER_ERROR, Caught, said_by
 from foretold.services.web.lifespan import SAYS_SO, ShutdownFailed
+from foretold.world import errands
+from foretold.world.errands import ServedRequest
+from foretold.world.omens import BOUND, Bound
 
 MARK = "x-foretold-mark"
 """A header by which the door knows a request that something shall happen to. It takes it away."""
 PATIENCE_S = 0.5
 """So long a marked request waits for another one to enter."""
-SAID_CHARS_MAX = 120
-"""Of the message of an exception, in the story."""
+START, BODY = "http.response.start", "http.response.body"
 
 
 @dataclass(slots=True)
-class Mark:
+class DoorMark:
     """What shall happen when a request comes to the door."""
 
     entered: Callable[[], object]
@@ -32,6 +35,8 @@ class Mark:
     """Not None: it enters while another one stands inside, after so many more of its steps."""
     held_s: float = 0.0
     """So long the other one is held at most."""
+    bound: Bound | None = None
+    """What was foretold for the call that sends it: it holds for what is done inside as well."""
 
 
 class Visit:
@@ -42,6 +47,12 @@ class Visit:
         """After so many more suspensions it is held; -1: it is not to be held."""
         self.reached: asyncio.Future[None] | None = None
         self.gate: asyncio.Future[None] | None = None
+        self.status = 0
+        """Of its response, once that has begun."""
+        self.complete = False
+        """The last of its response was sent."""
+        self.error: int | None = None
+        """The number of its response of 5xx, if it is one."""
 
     def hold_after(self, steps: int, held_s: float) -> None:
         """Hold it where it is suspended after so many more steps, until `release`; which comes by
@@ -111,13 +122,16 @@ class Door:
     def __init__(
         self,
         app: Any,
-        marks: dict[str, Mark],
-        tell: Callable[..., object],
+        marks: dict[str, DoorMark],
+        note_fault: Callable[..., object],
         lifespan_failed: Callable[[Exception], object],
+        caught: Caught,
     ) -> None:
         self.app = app
         self.marks = marks
-        self.tell = tell
+        self.note_fault = note_fault
+        self.caught = caught
+        """What went wrong in the application, whoever reads it."""
         self.lifespan_failed = lifespan_failed
         """Called if it fails once the application is up: no server makes much of that."""
         self.visits: list[Visit] = []
@@ -125,9 +139,9 @@ class Door:
         """Requests can be held: only then their coroutines are looked after."""
         self.error: BaseException | None = None
         """What the lifespan has raised."""
-        self.on_visit: Callable[[Any], object] | None = None
-        """Told of the scope of each request that comes in; for stories."""
-        self._waiting: list[tuple[asyncio.Future[Visit], Mark]] = []
+        self.errand_of: Callable[[Any], ServedRequest] | None = None
+        """Whose errand a request is, by its scope; for stories."""
+        self._waiting: list[tuple[asyncio.Future[Visit], DoorMark]] = []
         """Who waits for another one to enter."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
@@ -135,7 +149,11 @@ class Door:
             return await self._visit(scope, receive, send)
         if scope["type"] == "lifespan":
             return await self._live(scope, receive, send)
-        return await self.app(scope, receive, send)
+        try:
+            return await self.app(scope, receive, send)
+        except Exception as error:
+            self.caught.raised(scope, error, None, 0, complete=False)
+            raise
 
     async def _live(self, scope: Any, receive: Any, send: Any) -> Any:
         said: dict[str, Any] = {}
@@ -157,23 +175,30 @@ class Door:
         return result
 
     async def _visit(self, scope: Any, receive: Any, send: Any) -> Any:
+        if self.errand_of is None:
+            return await self._inside(scope, receive, send)
+        with errands.working_for(self.errand_of(scope)):
+            return await self._inside(scope, receive, send)
+
+    async def _inside(self, scope: Any, receive: Any, send: Any) -> Any:
         visit, held = Visit(), None
-        if self.on_visit is not None:
-            self.on_visit(scope)
         if self.marks:
             mark = self._mark_of(scope)
             if mark is not None and mark.after_steps is not None:
                 held = await self._another(mark, mark.after_steps)
             elif mark is not None:
                 mark.entered()
+            BOUND.set(None if mark is None else mark.bound)
         self._enter(visit)
+        send = self._watching(visit, scope, send)
         try:
             if not self.stepwise:
                 return await self.app(scope, receive, send)
             return await Stepwise(visit, self.app(scope, receive, visit.before(send)))
         except Exception as error:
             about = f"{scope['method']} {scope['path']} raised"
-            self.tell("application", f"{about} {error!r}", f"{about} {_said(error)}", error)
+            self.note_fault("application", f"{about} {error!r}", f"{about} {said_by(error)}", error)
+            self.caught.raised(scope, error, visit.error, visit.status, visit.complete)
             raise
         finally:
             self.visits.remove(visit)
@@ -181,7 +206,22 @@ class Door:
             if held is not None:
                 held.release()
 
-    def _mark_of(self, scope: Any) -> Mark | None:
+    def _watching(self, visit: Visit, scope: Any, send: Any) -> Any:
+        """Sees which response is sent, and how much of it."""
+
+        async def send_seen(message: Any) -> None:
+            kind = message["type"]
+            if kind == START:
+                visit.status = status = message["status"]
+                if isinstance(status, int) and status >= SERVER_ERROR:
+                    visit.error = self.caught.answered(scope, status)
+            elif kind == BODY and not message.get("more_body"):
+                visit.complete = True
+            await send(message)
+
+        return send_seen
+
+    def _mark_of(self, scope: Any) -> DoorMark | None:
         name = MARK.encode()
         number = next((value for key, value in scope["headers"] if key == name), None)
         if number is None:
@@ -197,7 +237,7 @@ class Door:
                 visit.hold_after(mark.after_steps or 0, mark.held_s)
                 waiter.set_result(visit)
 
-    async def _another(self, mark: Mark, steps: int) -> Visit | None:
+    async def _another(self, mark: DoorMark, steps: int) -> Visit | None:
         """Another request that stands inside, at one of its suspensions; or None if none came."""
         other = next((v for v in self.visits if v.gate is None), None)
         if other is not None:
@@ -213,7 +253,7 @@ class Door:
         mark.entered()
         return other
 
-    async def _next(self, mark: Mark) -> Visit | None:
+    async def _next(self, mark: DoorMark) -> Visit | None:
         """The next one that enters, if it comes soon."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Visit] = loop.create_future()
@@ -233,17 +273,3 @@ class Door:
 def _resolve(future: asyncio.Future[None] | None) -> None:
     if future is not None and not future.done():
         future.set_result(None)
-
-
-def _said(error: Exception) -> str:
-    """`ResponseValidationError: 1 validation error: {'type': …}`: what a reader wants to know of a
-    500, on a line."""
-    try:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    except Exception:
-        lines = []  # an exception that cannot say what it is
-    said = lines[0] if lines else ""
-    if said.endswith(":") and len(lines) > 1:
-        said = f"{said} {lines[1]}"
-    said = said if len(said) <= SAID_CHARS_MAX else f"{said[: SAID_CHARS_MAX - 1]}…"
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__

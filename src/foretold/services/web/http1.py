@@ -38,7 +38,7 @@ TOO_LITTLE = "Too little data for declared Content-Length"
 BROKEN = "Can't send data when our state is ERROR"
 
 
-class Asked(NamedTuple):
+class RequestHead(NamedTuple):
     """The head of a request, as it arrives."""
 
     headers: list[Header]
@@ -65,7 +65,7 @@ class Answered(NamedTuple):
     """Behind it there is no HTTP any more: it was the answer to CONNECT."""
 
 
-def asked(method: str, target: bytes, raw: Sequence[Header]) -> Asked:
+def asked(method: str, target: bytes, raw: Sequence[Header]) -> RequestHead:
     """What a server has of this request; or the client's own error, if it can't be sent."""
     if TARGET.fullmatch(target) is None:
         raise httpx.LocalProtocolError("Illegal target characters")
@@ -73,7 +73,7 @@ def asked(method: str, target: bytes, raw: Sequence[Header]) -> Asked:
 
 
 @lru_cache(HEADS_KEPT)
-def _asked(method: str, raw: tuple[Header, ...]) -> Asked:
+def _asked(method: str, raw: tuple[Header, ...]) -> RequestHead:
     read = None
     if is_plain(raw) and METHOD.fullmatch(method.encode()):
         read = _read_request(raw)
@@ -96,7 +96,7 @@ def is_plain(headers: Sequence[Header]) -> bool:
     return HEADERS.fullmatch(text) is not None and text.count(b"\x00") == 2 * len(headers)
 
 
-def _read_request(raw: Sequence[Header]) -> Asked | None:
+def _read_request(raw: Sequence[Header]) -> RequestHead | None:
     """None if h11 would refuse or rewrite it."""
     headers: list[Header] = []
     hosts, length, chunked, wanted = 0, None, False, None
@@ -124,7 +124,7 @@ def _read_request(raw: Sequence[Header]) -> Asked | None:
     if hosts != 1:
         return None
     upgrade = wanted if b"upgrade" in tokens else None
-    return Asked(headers, None if chunked else length or 0, b"close" in tokens, upgrade)
+    return RequestHead(headers, None if chunked else length or 0, b"close" in tokens, upgrade)
 
 
 def answered(method: str, status: Any, headers: list[Header], close: bool) -> Answered:

@@ -16,7 +16,8 @@ import httpx
 from foretold.arguments import nearest
 from foretold.errors import UsageError
 from foretold.kernel.clock import NS, to_ns
-from foretold.world.faults.web import FAILURES
+from foretold.world.faults.web import FAILURES, LATE
+from foretold.world.omens import BOUND, WEB, Omen
 from foretold.world.world import CALL
 
 if TYPE_CHECKING:
@@ -26,12 +27,23 @@ if TYPE_CHECKING:
 SHARES: Final = (0.05, 0.15, 0.4)
 """Which part of its requests a run has failures for."""
 REPEATED: Final = ("delivered_twice", "late_duplicate")
+TOLD: Final = {
+    "request_lost": "is lost before the request arrives",
+    "response_lost": "is lost after the application has answered",
+    "response_late": "comes late",
+    "delivered_twice": "belongs to a request that is delivered twice",
+    "late_duplicate": "belongs to a request that is delivered once more, later",
+    "client_gone": "finds that the client has gone",
+    "server_restart": "meets a server that restarts",
+    "slow_client": "finds a client that is slow",
+}
+"""How a story tells that a prophecy has come true."""
 LASTS_S: Final = (0.05, 0.3, 1.0, 3.0)
 """So long a server is down."""
 
 
 @dataclass(slots=True)
-class Failure:
+class RequestFailure:
     """A failure that waits for its request."""
 
     kind: str
@@ -48,16 +60,22 @@ class Failure:
 class Strike:
     """A failure that strikes a request: how it does is drawn, and what came of it is told."""
 
-    def __init__(self, web: Web, kind: str, choices: Stream, about: str) -> None:
+    def __init__(
+        self, web: Web, kind: str, choices: Stream, about: str, omen: Omen | None = None
+    ) -> None:
         self.web, self.kind, self.choices, self.about = web, kind, choices, about
         self.is_felt = False
+        self.omen = omen
+        """It was foretold."""
+        self.has_committed = False
+        """Something was committed while the request was inside."""
         web.world.tally.fault(kind, "injected")
         web.world.tally.fault(kind, "effect", 0)
 
     def note(self, text: str) -> None:
         """It happens: it stands in the trace and in the story."""
         self.web.failures.append(self.kind)
-        words = self.kind.replace("_", " ")
+        words = self.kind.replace("_", " ") if self.omen is None else self._foretold(self.omen)
         self.web.world.note_fault(f"{words}: {self.about}{text and f' ({text})'}")
 
     def felt(self) -> None:
@@ -65,38 +83,57 @@ class Strike:
         if not self.is_felt:
             self.is_felt = True
             self.web.world.tally.fault(self.kind, "effect")
+            if self.omen is not None:
+                self.omen.fulfil()
+
+    def commits(self) -> None:
+        """The application has committed something meanwhile."""
+        self.has_committed = True
+
+    def _foretold(self, omen: Omen) -> str:
+        """`the answer is lost after the commit, as foretold`."""
+        words = TOLD[self.kind]
+        if self.kind == "response_lost" and self.has_committed:
+            words = "is lost after the commit"
+        return f"the {omen.prophecy} {words}, as foretold"
 
 
-class Injection:
+class RequestInjection:
     """The failures of one server's requests."""
 
     def __init__(self, web: Web) -> None:
         self.web = web
-        self.armed: list[Failure] = []
+        self.armed: list[RequestFailure] = []
         self._share: float | None = None
 
-    def arm(self, kind: str, method: str | None, path: str | None) -> Failure:
+    def arm(self, kind: str, method: str | None, path: str | None) -> RequestFailure:
         """The next request that fits fails in this way."""
-        if kind not in FAILURES:
-            known = ", ".join(FAILURES)
+        if kind not in (*FAILURES, LATE):
+            known = ", ".join((*FAILURES, LATE))
             raise UsageError(
                 f"fail_next({kind!r}): there is no such failure; there are {known}."
-                f"{nearest(kind, FAILURES)}"
+                f"{nearest(kind, (*FAILURES, LATE))}"
             )
-        failure = Failure(kind, method, path)
+        failure = RequestFailure(kind, method, path)
         self.armed.append(failure)
         return failure
 
     def strike(self, name: str, request: httpx.Request) -> Strike | None:
         """What strikes this request, if anything does."""
-        nemesis = self.web.world.nemesis
-        if not self.armed and (nemesis is None or not nemesis.occasional):
+        nemesis, omens = self.web.world.nemesis, _omens_for(request)
+        if not self.armed and not omens and (nemesis is None or not nemesis.occasional):
             return None
         # By the call of a machine, if this is part of one: it stays when others are left out.
         key = f"{self.web.host.name}:{name}{'#' * bool(CALL.get())}{CALL.get()}"
         choices = self.web.world.tape.stream("fault", "web", key)
         about = f"{request.method} {request.url.path} of {name}"
         can_repeat = hasattr(request, "_content")
+        for omen in omens:
+            if can_repeat or omen.kind not in REPEATED:
+                omen.is_taken = True
+                if omen.kind in REPEATED:
+                    omen.fulfil()  # the second delivery may come when the call is over
+                return Strike(self.web, omen.kind, choices, about, omen)
         for failure in self.armed:
             if failure.fits(request) and (can_repeat or failure.kind not in REPEATED):
                 self.armed.remove(failure)
@@ -159,3 +196,12 @@ class Injection:
     def _is_over(self) -> bool:
         nemesis: Any = self.web.world.nemesis
         return self.web.world.ending or (nemesis is not None and nemesis.ground.is_over)
+
+
+def _omens_for(request: httpx.Request) -> list[Omen]:
+    """What was foretold for the call that sends this request, and is still to come true."""
+    bound = BOUND.get()
+    if bound is None:
+        return []
+    line = f"{request.method} {request.url.path}"
+    return [each for each in bound.due(WEB) if each.aim in line]

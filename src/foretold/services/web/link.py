@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from foretold.services.web.answer import Answer
+    from foretold.services.web.answer import HttpAnswer
     from foretold.services.web.cycle import Cycle
-    from foretold.services.web.pool import Place
-    from foretold.services.web.process import Process
+    from foretold.services.web.pool import Slot
+    from foretold.services.web.process import ServerProcess
     from foretold.tape import Stream
     from foretold.world.host import Host
     from foretold.world.net.path import Path
@@ -56,7 +56,7 @@ class Link:
     )  # fmt: skip
 
     def __init__(
-        self, process: Process, client: Host, address: Any, choices: Stream, place: Place
+        self, process: ServerProcess, client: Host, address: Any, choices: Stream, place: Slot
     ) -> None:
         host = process.host
         world = host.world
@@ -71,7 +71,7 @@ class Link:
         self.last_there_ns = self.last_back_ns = self.idle_since_ns = 0
         self.keep_alive = True
         """The server has not said that it will close."""
-        self.answer: Answer | None = None
+        self.answer: HttpAnswer | None = None
         self.cycle: Cycle | None = None
         self.client: End | None = End(self, client.stack, "c")
         self.server: End | None = End(self, host.stack, "s")
@@ -84,7 +84,8 @@ class Link:
 
     def to_server(self, size: int, arrives: Callable[..., object], *args: Any) -> None:
         """Send something to the server now."""
-        self._go_there(max(self.client_clock.ns, self.wire.now_ns), size, arrives, args)
+        told = self._telling(self.client, self.server, arrives)
+        self._go_there(max(self.client_clock.ns, self.wire.now_ns), size, told, args)
 
     def _go_there(self, now_ns: int, size: int, arrives: Any, args: tuple[Any, ...]) -> None:
         path = self.there
@@ -101,10 +102,32 @@ class Link:
         elif not self.process.host.stack.dead and self.client is not None:
             self.to_client(0, self._reset_by_server)
 
+    def goal_of(self, name: str, args: Any) -> object:
+        """The stack that the method `name` reaches when it is called from the wire."""
+        end = {"_at_server": self.server, "_at_client": self.client}.get(name)
+        return None if end is None else end.stack
+
     def to_client(self, size: int, arrives: Callable[..., object], *args: Any) -> int:
         """Send something to the client now; when it arrives, or 0 if nobody knows."""
         now_ns = max(self.server_clock.ns, self.wire.now_ns)
-        return self._go_back(now_ns, size, arrives, args)
+        told = self._telling(self.server, self.client, arrives)
+        return self._go_back(now_ns, size, told, args)
+
+    def _telling(
+        self, source: End | None, target: End | None, arrives: Callable[..., object]
+    ) -> Callable[..., object]:
+        """What arrives, with what the sender knows of events now."""
+        network = self.process.host.world.network
+        if network.knowledge is None or source is None or target is None:
+            return arrives
+        known, name = network.knowledge.of(source.stack.name), target.stack.name
+
+        def arrive(*args: Any) -> None:
+            if network.knowledge is not None:
+                network.knowledge.learns(name, known)
+            arrives(*args)
+
+        return arrive
 
     def _go_back(self, now_ns: int, size: int, arrives: Any, args: tuple[Any, ...]) -> int:
         path = self.back

@@ -22,7 +22,7 @@ SERVER_KEEPS_NS = 5 * NS
 """uvicorn closes a connection that was idle for so long."""
 
 
-class Place:
+class Slot:
     """Room for one connection."""
 
     __slots__ = ("idle", "link")
@@ -40,7 +40,7 @@ class Waiter:
     future: asyncio.Future[str | None]
 
     def __init__(self) -> None:
-        self.place: Place | None = None
+        self.place: Slot | None = None
 
 
 class Pool:
@@ -52,15 +52,15 @@ class Pool:
         expiry_s = limits.keepalive_expiry
         own_ns = SERVER_KEEPS_NS if expiry_s is None else to_ns(expiry_s)
         self._kept_ns = min(own_ns, SERVER_KEEPS_NS)
-        self._places: list[Place] = []
+        self._places: list[Slot] = []
         self._waiting: list[Waiter] = []
 
-    async def place(self, loop: asyncio.AbstractEventLoop, timeout_s: float | None) -> Place:
+    async def place(self, loop: asyncio.AbstractEventLoop, timeout_s: float | None) -> Slot:
         """Room for a request, as soon as there is some."""
         found = None if self._waiting else self._free()
         return await self._wait(loop, timeout_s) if found is None else found
 
-    async def _wait(self, loop: asyncio.AbstractEventLoop, timeout_s: float | None) -> Place:
+    async def _wait(self, loop: asyncio.AbstractEventLoop, timeout_s: float | None) -> Slot:
         """In httpcore everybody who waits is woken for a connection that has become idle. Who was
         too slow waits again, with all of its patience."""
         waiter = Waiter()
@@ -89,7 +89,7 @@ class Pool:
         self._waiting.remove(waiter)
         return found
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: Slot) -> None:
         """Its request is over. A connection that can be used again rests here."""
         link = place.link
         if link is not None and link.client is not None and link.keep_alive:
@@ -127,7 +127,7 @@ class Pool:
                 if answer is not None:
                     answer.reset()
 
-    def _free(self) -> Place | None:
+    def _free(self) -> Slot | None:
         """The connection that rests since the beginning, or room for a new one."""
         self._tidy()
         for place in self._places:
@@ -136,7 +136,7 @@ class Pool:
                 return place
         if len(self._places) >= self._most:
             return None
-        place = Place()
+        place = Slot()
         self._places.append(place)
         return place
 

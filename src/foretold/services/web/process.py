@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BACKLOG = 2_048
 
 
-class Process:
+class ServerProcess:
     """The server, as long as its process lives."""
 
     def __init__(self, web: Web) -> None:

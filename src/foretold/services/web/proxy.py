@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from foretold.kernel.clock import to_ns
-from foretold.services.web.answer import INCOMPLETE, NO_RESPONSE
-from foretold.services.web.door import MARK, Mark
+from foretold.services.web.answer import INCOMPLETE, NO_RESPONSE, HttpBody
+from foretold.services.web.door import MARK, DoorMark
+from foretold.services.web.errors import LOST as LOST_RESPONSE
+from foretold.services.web.errors import OF_DUPLICATE, SERVER_ERROR
+from foretold.world.omens import BOUND, WEB
 
 if TYPE_CHECKING:
     from foretold.services.web.injection import Strike
@@ -38,6 +41,8 @@ AT_FIRST_US: Final = 30_000
 """As long as no request of the run has told how long one is worked on."""
 PAUSES_S: Final = (0.05, 0.3, 1.0, 3.0)
 PIECES_MAX: Final = 4
+STUCK_S: Final = 5.0
+"""So long a client that has sent half of a request waits for it to enter, before it goes."""
 STEPS: Final = (0, 1, 2, 3, 0, 1, 5, 8)
 """After so many more steps a request is held while another one is let in. Most have few."""
 HELD_S: Final = (0.05, 0.3, 1.0)
@@ -51,26 +56,47 @@ class Proxy(httpx.AsyncBaseTransport):
     def __init__(self, web: Web, name: str, make: Make) -> None:
         self._web, self._name, self._make = web, name, make
         self._inner = make()
-        self._send = self._inner.handle_async_request
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if self._web.is_calm:
+        self._web.under_way += 1
+        try:
+            response = await self._handle(request)
+        finally:
+            self._web.under_way -= 1
+        for told in self._web.world.on_answer:
+            told(request.method, request.url.path, response.status_code)
+        return response
+
+    async def _handle(self, request: httpx.Request) -> httpx.Response:
+        if self._web.is_calm and BOUND.get() is None:
             return await self._send(request)
         if not self._web.world.trace.detail:
             return await self._pass(request)
-        about = f"{request.method} {request.url.path}"
-        self._web.tell(f"{self._name}: {about}")
+        self._web.asked += 1
+        about = self._web.asked, self._name, f"{request.method} {request.url.path}"
+        self._web.keep_request(*about)
         try:
             response = await self._pass(request)
         except httpx.TransportError as error:
-            self._web.tell(f"{self._name}: {about} → {type(error).__name__}")
+            self._web.keep_request(*about, type(error).__name__)
             raise
-        self._web.tell(f"{self._name}: {about} → {response.status_code}")
+        self._web.keep_request(*about, str(response.status_code))
         return response
 
     async def _pass(self, request: httpx.Request) -> httpx.Response:
         strike = self._web.injection.strike(self._name, request)
+        try:
+            return await self._struck(request, strike)
+        except httpx.TransportError as error:
+            bound = BOUND.get()
+            foretold = strike is not None and strike.omen is not None and strike.is_felt
+            if bound is not None and not foretold:
+                about = f"{request.method} {request.url.path} of {self._name}"
+                bound.failed(WEB, f"{about} raised {type(error).__name__}")
+            raise
+
+    async def _struck(self, request: httpx.Request, strike: Strike | None) -> httpx.Response:
         if strike is None:
             world = self._web.world
             began_ns = world.now_ns()
@@ -79,6 +105,22 @@ class Proxy(httpx.AsyncBaseTransport):
             return response
         how: Callable[..., Awaitable[httpx.Response]] = getattr(self, f"_{strike.kind}")
         return await how(request, strike)
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """To the application; what was foretold for the call goes along. An error that comes back
+        is read, unless it is lost on the way to the program."""
+        if BOUND.get() is None or MARK in request.headers:
+            response = await self._inner.handle_async_request(request)
+        else:
+            with self._marked(request, DoorMark(lambda: None)):
+                response = await self._inner.handle_async_request(request)
+        self._seen(response)
+        return response
+
+    def _seen(self, response: httpx.Response, why_not: str = "") -> None:
+        """An error came to the program, or did not come there."""
+        if response.status_code >= SERVER_ERROR:
+            self._web.caught.read(_address(response), why_not)
 
     def _moment(self, strike: Strike, label: str) -> float | None:
         """How long after a request came to the application something happens to it, in seconds: in
@@ -125,7 +167,9 @@ class Proxy(httpx.AsyncBaseTransport):
         how = strike.choices.pick((*LOST, "half"), "how the client hears of it")
         loop = asyncio.get_running_loop()
         began = loop.time()
-        response = await self._send(request)
+        with self._at_commit(strike.commits):
+            response = await self._send(request)
+        self._seen(response, LOST_RESPONSE)
         parts = [part async for part in response.stream]  # type: ignore[union-attr]  # it is async
         await response.aclose()
         strike.felt()
@@ -159,6 +203,21 @@ class Proxy(httpx.AsyncBaseTransport):
             raise httpx.RemoteProtocolError(NO_RESPONSE)
         raise httpx.ReadError("")  # also for who would wait for ever
 
+    async def _response_late(self, request: httpx.Request, strike: Strike) -> httpx.Response:
+        late_s = strike.choices.pick(LATE_S, "how late")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        response = await self._send(request)
+        limit_s = (request.extensions.get("timeout") or {}).get("read")
+        strike.note(f"by {late_s:g} s; status {response.status_code}")
+        strike.felt()
+        if limit_s is not None and loop.time() - began + late_s >= limit_s:
+            self._seen(response, LOST_RESPONSE)
+            await response.aclose()
+            await self._fail(request, "silence", 0.0, loop.time() - began)
+        await asyncio.sleep(late_s)
+        return response
+
     # --- repeated --------------------------------------------------------------------------------
 
     async def _delivered_twice(self, request: httpx.Request, strike: Strike) -> httpx.Response:
@@ -189,6 +248,7 @@ class Proxy(httpx.AsyncBaseTransport):
         transport = self._make()
         try:
             response = await transport.handle_async_request(request)
+            self._seen(response, OF_DUPLICATE)
             async for _ in response.stream:  # type: ignore[union-attr]  # it is async
                 pass
             await response.aclose()
@@ -208,22 +268,25 @@ class Proxy(httpx.AsyncBaseTransport):
     async def _client_gone(self, request: httpx.Request, strike: Strike) -> httpx.Response:
         moment_s = self._moment(strike, "when the client goes")
         in_the_request = strike.choices.boolean("in the middle of the request")
-        # Who never hears the end of a request commits nothing.
-        if moment_s is not None and in_the_request and len(getattr(request, "_content", b"")) > 1:
-            request = _like(request, Stuck(request.content))
-        sending = asyncio.ensure_future(self._send(request))
-        gone = False
+        loop, world, gone = asyncio.get_running_loop(), self._web.world, ""
 
-        def go() -> None:
+        def go(told: str) -> None:
             nonlocal gone
-            gone = not sending.done()
-            sending.cancel()
+            if not sending.done() and not gone:
+                gone = told
+                sending.cancel()
 
         def go_after(seconds: float) -> None:
-            world = self._web.world
             when_ns = max(world.now_ns(), world.wire.now_ns) + to_ns(seconds)
-            world.wire.timer(when_ns, go)
+            told = "when it was committed" if moment_s is None else f"after {moment_s:g} s"
+            world.wire.timer(when_ns, go, told)
 
+        # Who never hears the end of a request commits nothing.
+        if moment_s is not None and in_the_request and len(getattr(request, "_content", b"")) > 1:
+            # The server may be gone before the request has entered.
+            leave = partial(loop.call_later, moment_s + STUCK_S, go, "half of its request sent")
+            request = _like(request, Stuck(request.content, leave))
+        sending = asyncio.ensure_future(self._send(request))
         with self._watched(request, moment_s, go_after):
             try:
                 await asyncio.wait([sending])
@@ -231,7 +294,7 @@ class Proxy(httpx.AsyncBaseTransport):
                 sending.cancel()
         if not gone:
             return sending.result()
-        strike.note("when it was committed" if moment_s is None else f"after {moment_s:g} s")
+        strike.note(gone)
         strike.felt()
         raise httpx.ReadError("")
 
@@ -245,7 +308,7 @@ class Proxy(httpx.AsyncBaseTransport):
             return await self._send(_like(request, Slowly(content, pieces, pause_s)))
         strike.note(f"it reads its response {pause_s:g} s late")
         response = await self._send(request)
-        response.stream = Late(response.stream, pause_s)
+        response.stream = LateBody(response.stream, pause_s)
         return response
 
     # --- the server ------------------------------------------------------------------------------
@@ -264,7 +327,7 @@ class Proxy(httpx.AsyncBaseTransport):
             strike.note(f"while another one is held inside, for {held_s:g} s at most")
             strike.felt()
 
-        with self._marked(request, Mark(entered, steps, held_s)):
+        with self._marked(request, DoorMark(entered, steps, held_s)):
             return await self._send(request)
 
     @contextmanager
@@ -281,21 +344,31 @@ class Proxy(httpx.AsyncBaseTransport):
                 else:
                     happens(moment_s)
 
-            with self._marked(request, Mark(entered)):
+            with self._marked(request, DoorMark(entered)):
                 yield
 
     @contextmanager
-    def _marked(self, request: httpx.Request, mark: Mark) -> Iterator[None]:
+    def _marked(self, request: httpx.Request, mark: DoorMark) -> Iterator[None]:
         """The door knows this request."""
         marks = self._web.marks
         self._web.marked += 1
         number = str(self._web.marked)
         marks[number] = mark
+        mark.bound = BOUND.get()
         request.headers[MARK] = number
         try:
             yield
         finally:
             del request.headers[MARK], marks[number]
+
+
+def _address(response: httpx.Response) -> Any:
+    """The client's address of the connection that this response came over."""
+    stream: Any = response.stream
+    if isinstance(stream, HttpBody):
+        return stream.address
+    network = response.extensions.get("network_stream")
+    return None if network is None else network.get_extra_info("client_addr")
 
 
 def _like(request: httpx.Request, stream: httpx.AsyncByteStream) -> httpx.Request:
@@ -327,14 +400,19 @@ class Half(httpx.AsyncByteStream):
 
 
 class Stuck(httpx.AsyncByteStream):
-    """The first half of a body, and never the second."""
+    """The first half of a body, and never the second. `leave` sets an alarm: when the client goes
+    at the latest."""
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
+    def __init__(self, content: bytes, leave: Callable[[], asyncio.TimerHandle]) -> None:
+        self._content, self._leave = content, leave
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._content[: len(self._content) // 2]
-        await asyncio.get_running_loop().create_future()
+        alarm = self._leave()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            alarm.cancel()
 
 
 class Slowly(httpx.AsyncByteStream):
@@ -351,7 +429,7 @@ class Slowly(httpx.AsyncByteStream):
             yield self._content[start : start + size]
 
 
-class Late(httpx.AsyncByteStream):
+class LateBody(httpx.AsyncByteStream):
     """A body that the client takes its time to read."""
 
     def __init__(self, stream: Any, pause_s: float) -> None:

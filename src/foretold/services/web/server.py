@@ -8,22 +8,25 @@ import inspect
 import logging
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from foretold.arguments import check_word
+from foretold import handles
+from foretold.arguments import check_word, signature_of
 from foretold.errors import UsageError
 from foretold.kernel.waiting import raised_at
 from foretold.services.web.cycle import logger
-from foretold.services.web.door import Door, Mark, Visit
+from foretold.services.web.door import Door, DoorMark, Visit
+from foretold.services.web.errors import Allowed, Caught, WebError, check_allows
 from foretold.services.web.lifespan import SAYS_SO, StartupFailed
-from foretold.services.web.process import Process
-from foretold.trace import ASKED_BY, REQUEST, SERVICE, Event
+from foretold.services.web.process import ServerProcess
+from foretold.trace.events import WORLD, Request, Served, Visited
+from foretold.world.errands import ServedRequest
 
 try:
     import httpx
 
-    from foretold.services.web.injection import Failure, Injection
+    from foretold.services.web.injection import RequestFailure, RequestInjection
     from foretold.services.web.proxy import Proxy
     from foretold.services.web.transport import AsgiTransport
 except ImportError as missing:  # pragma: no cover  # the tests have it
@@ -54,11 +57,19 @@ ACTORS_NET = "10.99"
 """The addresses of actors: hosts are counted from the other end of 10.0.0.0/8."""
 
 
+@handles.shown_as(handles.Web)
 class Web:
-    """An application of the world, as a test holds it."""
+    """An application and how it is reached. `handles.Web` says what is for users."""
 
     def __init__(
-        self, world: World, app: Any, host: Host, port: int, through: str, root_path: str
+        self,
+        world: World,
+        app: Any,
+        host: Host,
+        port: int,
+        through: str,
+        root_path: str,
+        allows: tuple[Allowed, ...] = (),
     ) -> None:
         self.world = world
         self.app = app
@@ -72,14 +83,20 @@ class Web:
         self.longest_ns = 0
         """So long, of virtual time, the longest request took that nothing had struck."""
         self.was_up = False
-        self.process: Process | None = None
+        self.process: ServerProcess | None = None
         """The process that served last, through ASGI."""
         self.door: Door | None = None
-        self.injection = Injection(self)
+        self.injection = RequestInjection(self)
+        self.caught = Caught(self, allows)
+        """Exceptions and responses of 5xx, whoever reads them."""
+        self.under_way = 0
+        """So many requests of programs are not answered yet; duplicates do not count."""
         self.failures: list[str] = []
         """The failures that have struck, by kind, in order."""
+        self.asked = 0
+        """How many requests were sent; for stories."""
         self.marked = 0
-        self.marks: dict[str, Mark] = {}
+        self.marks: dict[str, DoorMark] = {}
         """What shall happen to requests that are on their way, by the number that marks them."""
 
     def __repr__(self) -> str:
@@ -88,15 +105,33 @@ class Web:
     def open_door(self) -> Door:
         """The application, as this process of the host has it."""
         app = self.host.modules.find(self.app) if isinstance(self.app, str) else self.app
-        self.door = Door(app, self.marks, self.note, self.lifespan_failed)
+        self.door = Door(app, self.marks, self.note, self.lifespan_failed, self.caught)
         if self.world.trace.detail:
-            self.door.on_visit = self._tell_visit
+            self.door.errand_of = self._errand_of
         nemesis = self.world.nemesis
         self.door.stepwise = nemesis is not None and "request_inside" in nemesis.occasional
         self.door.stepwise |= any(f.kind == "request_inside" for f in self.injection.armed)
         return self.door
 
-    def listening(self) -> Process | None:
+    @property
+    def errors(self) -> list[WebError]:
+        return self.caught.errors
+
+    @property
+    def other_faults(self) -> int:
+        """How many faults were injected so far that are not failures of requests."""
+        servers: list[Web] = self.world.services.get("web", [])
+        return self.world.faults_noted - sum(len(each.failures) for each in servers)
+
+    def client_at(self, address: tuple[Any, ...]) -> str:
+        """Which of its clients has this address; empty if that is not known."""
+        if not address:
+            return ""
+        known = self.world.shared.get(ADDRESSES, {})
+        found = next((name for name, ip in known.items() if ip == address[0]), "")
+        return found or ("client" if self.through == "asgi" else "")
+
+    def listening(self) -> ServerProcess | None:
         """The process that takes connections now, if there is one."""
         process = self.process
         if process is None or not process.is_open:
@@ -135,8 +170,8 @@ class Web:
         trace.note(name, what, about)
         if trace.detail:
             ns, place = self.host.kernel.clock.ns, None if error is None else raised_at(error)
-            text = f"{name}, {what}: {in_full or about}"
-            trace.keep(Event(ns, name, name, 0, SERVICE, text, place))
+            told = functools.partial(Served, service=name, what=what, about=in_full or about)
+            trace.keep(told(ns, name, name, place=place))
 
     @property
     def is_calm(self) -> bool:
@@ -144,19 +179,21 @@ class Web:
         world = self.world
         return world.nemesis is None and not self.injection.armed and not world.trace.detail
 
-    def tell(self, text: str) -> None:
+    def keep_request(self, number: int, client: str, asks: str, answer: str = "") -> None:
         """For the story: a request was sent, or its response has come."""
         host = self.world.acting_host
-        ns, name = host.kernel.clock.ns, host.name
-        self.world.trace.keep(Event(ns, name, "(world)", 0, REQUEST, text, None))
+        told = functools.partial(Request, number=number, client=client, asks=asks, answer=answer)
+        self.world.trace.keep(told(host.kernel.clock.ns, host.name, WORLD))
 
-    def _tell_visit(self, scope: Any) -> None:
+    def _errand_of(self, scope: Any) -> ServedRequest:
         """For the story: whose request the task that acts now works for."""
         known = self.world.shared.get(ADDRESSES, {})
         ip, _ = scope.get("client") or ("", 0)
-        name = next((name for name, its in known.items() if its == ip), "")
-        if name:
-            self.host.kernel.keep(ASKED_BY, name, None)
+        client = next((name for name, its in known.items() if its == ip), "")
+        asks = f"{scope['method']} {scope['path']}"
+        kernel = self.host.kernel
+        kernel.keep(Visited, client=client, asks=asks)
+        return ServedRequest((kernel.host, kernel.current.name), client, asks)
 
     def forget(self) -> None:
         """The run is over. What a dead process has left open is let go of now, unseen."""
@@ -167,8 +204,6 @@ class Web:
     # --- clients ---------------------------------------------------------------------------------
 
     def client(self, actor: Any = None, **options: Any) -> httpx.AsyncClient:
-        """A client with an address, cookies and headers of its own: for an actor of a machine, or
-        for whoever has that name. `options` are those of `httpx.AsyncClient`."""
         name = _name_of(actor)
         _check_options(options)
         ip = address_of(self.world, name) if name is not None else None
@@ -192,9 +227,7 @@ class Web:
 
     def fail_next(
         self, kind: str, *, method: str | None = None, path: str | None = None
-    ) -> Failure:
-        """The next request fails as `kind` says; with `method` or `path`, the next one that has
-        this method, or this text in its path."""
+    ) -> RequestFailure:
         failure = self.injection.arm(kind, method, path)
         if kind == "request_inside" and self.door is not None:
             self.door.stepwise = True
@@ -206,7 +239,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
     for taken, given in options.items():
         if taken in NOT_OURS and given is not NOT_OURS[taken]:
             raise UsageError(
-                f"web.client({taken}={given!r}): world.web decides how requests travel"
+                f"web.client({taken}={given!r}): world.web decides how requests are sent"
             )
 
 
@@ -244,23 +277,25 @@ async def begin(
     port: int = 8000,
     root_path: str = "",
     environment: Mapping[str, str] | None = None,
+    allows: Sequence[Allowed] = (),
 ) -> Web:
     """What `world.web` does: the application is up when it returns."""
     check_word("through", through, WAYS)
     _check_app(app)
     _check_port(port)
+    allowed = check_allows(allows)
     there = world.host(host, environment=environment)
     if there is world.home or there.appliance is not None:
         raise UsageError(
-            f"world.web(host={host!r}): that host is in use. Each server has one of its own:\n"
+            f"world.web(host={host!r}): that host is in use. Each server needs its own:\n"
             '  right: await world.web(app, host="api")'
         )
     if there.stack.is_listening(port):
         raise UsageError(
-            f"world.web(port={port}): somebody listens on that port of {host} already.\n"
+            f"world.web(port={port}): a program listens on that port of {host} already.\n"
             f"  right: await world.web(app, port={port % 65_535 + 1}), or another host="
         )
-    web = Web(world, app, there, port, through, root_path)
+    web = Web(world, app, there, port, through, root_path, allowed)
     world.at_end.append(web.forget)
     if through == "uvicorn":
         started = there.start(functools.partial(_serve, web))
@@ -274,7 +309,7 @@ async def begin(
 
 async def _live(web: Web) -> None:
     """The main of a host that is asked straight through ASGI."""
-    await Process(web).live()
+    await ServerProcess(web).live()
 
 
 async def _serve(web: Web) -> None:
@@ -311,9 +346,9 @@ async def _until_up(web: Web, started: HostTask) -> None:
 
 
 _NO_VARIABLE = """\
-the application did not start: it asks for {0} of os.environ, and its host has none. Give it one:
+the application did not start: it reads {0} from os.environ, and its host does not have it. Set it:
     await self.world.web(app, environment={{"{0}": …}})
-A machine that foretold.openapi has made does so in serve, for instance:
+In a machine from foretold.openapi, do so in serve:
     class Shop(foretold.openapi(app)):
         async def serve(self):
             pg = await self.world.postgres(schema=SCHEMA)
@@ -355,7 +390,7 @@ def _check_app(app: Any) -> None:
 
 def _takes(app: Any, number: int) -> bool:
     try:
-        inspect.signature(app).bind(*range(number))
+        signature_of(app).bind(*range(number))
     except TypeError:
         return False
     except ValueError:  # a builtin that does not say what it wants

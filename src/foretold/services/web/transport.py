@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from foretold.services.web.answer import Answer, Body
+from foretold.services.web.answer import HttpAnswer, HttpBody
 from foretold.services.web.cycle import Cycle
 from foretold.services.web.http1 import TOO_LITTLE, TOO_MUCH, asked
 from foretold.services.web.link import Link
-from foretold.services.web.pool import Place, Pool
+from foretold.services.web.pool import Pool, Slot
 from foretold.services.web.upgrade import refusal_of
 from foretold.world.net.network import SYN_RETRY_NS
 from foretold.world.net.tcp import SYN_GIVE_UP_NS
@@ -63,7 +63,7 @@ class AsgiTransport(httpx.AsyncBaseTransport):
         try:
             if link is None:
                 link = await self._connect(loop, timeouts.get("connect"), place)
-            answer = Answer(link, loop)
+            answer = HttpAnswer(link, loop)
             await self._send(request, link, answer)
             return await self._head(answer, timeouts.get("read"))
         except BaseException:
@@ -90,7 +90,7 @@ class AsgiTransport(httpx.AsyncBaseTransport):
         link.answer = None
         self._pool.leave(link.place)
 
-    async def _connect(self, loop: Any, timeout_s: float | None, place: Place) -> Link:
+    async def _connect(self, loop: Any, timeout_s: float | None, place: Slot) -> Link:
         """A connection of its own, once the server has accepted it."""
         attempt = Attempt(self.web, loop.host, self._choices, loop.create_future())
         attempt.begin()
@@ -111,7 +111,7 @@ class AsgiTransport(httpx.AsyncBaseTransport):
 
     # --- a request -------------------------------------------------------------------------------
 
-    async def _send(self, request: httpx.Request, link: Link, answer: Answer) -> None:
+    async def _send(self, request: httpx.Request, link: Link, answer: HttpAnswer) -> None:
         process = link.process
         target = request.extensions.get("target", request.url.raw_path)
         head = asked(request.method, target, request.headers.raw)
@@ -143,7 +143,7 @@ class AsgiTransport(httpx.AsyncBaseTransport):
             raise httpx.LocalProtocolError(TOO_LITTLE)
         link.to_server(0, cycle.arrives, b"", False)
 
-    async def _head(self, answer: Answer, timeout_s: float | None) -> httpx.Response:
+    async def _head(self, answer: HttpAnswer, timeout_s: float | None) -> httpx.Response:
         status, headers, answer.expected = await answer.next(timeout_s)
         answer.started = True
         answer.complete = answer.expected == 0
@@ -151,7 +151,7 @@ class AsgiTransport(httpx.AsyncBaseTransport):
         return httpx.Response(
             status,
             headers=headers,
-            stream=Body(answer, timeout_s, self._rest),
+            stream=HttpBody(answer, timeout_s, self._rest),
             extensions={
                 "http_version": b"HTTP/1.1",
                 "reason_phrase": REASONS.get(status, b""),

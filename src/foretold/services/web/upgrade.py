@@ -34,7 +34,7 @@ def refusal_of(method: str, target: bytes, headers: list[Header]) -> Refusal | N
     response = protocol.accept(events[0])  # type: ignore[arg-type]  # the first one is a request
     if response.status_code == SWITCHING:
         raise UsageError(
-            "a WebSocket has no place straight in ASGI.\n"
+            'a WebSocket does not work with through="asgi".\n'
             '  right: await world.web(app, through="uvicorn")'
         )
     raw = [(n.encode(), v.encode()) for n, v in response.headers.raw_items() if n != "Date"]

@@ -25,6 +25,20 @@ UNKNOWN: Final = Unknown()
 """The result of an operation that is still going on, or that failed under a fault."""
 
 
+@final
+class Unheard:
+    """It was done, as foretold; what it gave nobody has heard, so that any result will do."""
+
+    def __repr__(self) -> str:
+        return "nothing that anybody heard"
+
+    def __deepcopy__(self, memo: object) -> Unheard:
+        return self
+
+
+UNHEARD: Final = Unheard()
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The result of an operation that was refused properly, as a model refuses it."""

@@ -104,9 +104,11 @@ def final_states(history: Sequence[Operation], model: Any, *, budget: int = BUDG
             raise _OverBudget
 
     steps = ClassSteps(as_model(model))
+    steps.spend = spend
     ordered = sorted(history, key=lambda each: each.invoked)
     try:
-        return [steps.model_in(state) for state in _Orders(ordered, steps, spend).ends()]
+        ends = _Orders(ordered, steps, spend).ends()
+        return [each for state in ends for each in steps.models_in(state)]
     except _OverBudget:
         return []
 
@@ -143,6 +145,7 @@ class _Check:
     def __init__(self, history: list[Operation], steps: Steps, budget: int) -> None:
         self._history = sorted(history, key=lambda each: each.invoked)
         self._steps = steps
+        self._steps.spend = self._spend
         self._budget = budget
         self._spent = 0
 
@@ -263,10 +266,9 @@ class _Orders:
         for number in self._next(done):
             operation = self._all[number]
             self._spend()
-            after = self._steps.after(state, operation)
-            if after is None or (after == state and not operation.is_known):
-                continue
-            yield done | 1 << number, after, operation
+            for after in self._steps.after(state, operation):
+                if after != state or operation.is_known:
+                    yield done | 1 << number, after, operation
 
     def _next(self, done: int) -> Iterator[int]:
         """Operations that had begun before any other of those that are left was over."""
@@ -304,14 +306,13 @@ class _Orders:
                 continue
             for index in reversed(list(self._next(done))):
                 self._spend()
+                done_then = done | 1 << index
                 if index == number:
                     given = self._steps.allowed(state, asked)
-                    if given is not None:
-                        stack.append((done | 1 << index, given[1], given[0]))
+                    stack += [(done_then, after, gives) for gives, after in given]
                     continue
-                after = self._steps.after(state, self._all[index])
-                if after is not None:
-                    stack.append((done | 1 << index, after, result))
+                each_after = self._steps.after(state, self._all[index])
+                stack += [(done_then, after, result) for after in each_after]
 
 
 def _twins(unknown: list[Operation], offset: int) -> dict[int, int | None]:

@@ -3,7 +3,7 @@
 A model is given as a plain class (an operation is the method of the same name, run on a copy), or
 as an initial state and a function `step(state, name, arguments, result)` that gives the next state,
 or None if the operation cannot have that result there. No step is made twice, and equal states are
-one.
+one. A class whose methods call `foretold.either` has several next states: all of them are followed.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ import copy
 import functools
 import inspect
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
+from foretold.arguments import signature_of
 from foretold.errors import Refused, UsageError
-from foretold.spec.checkers.history import UNKNOWN, Operation, Refusal
+from foretold.spec.checkers.either import every_way
+from foretold.spec.checkers.history import UNHEARD, UNKNOWN, Operation, Refusal
 
+STATE = "state"
+"""The method that shows a model's state; without it, its attributes are its state."""
 Step = Callable[[Any, str, Mapping[str, Any], Any], Any]
 Key = Callable[[str, Mapping[str, Any]], Hashable]
 
@@ -41,11 +45,14 @@ class StepModel:
 class Steps(Protocol):
     """States are numbers; 0 is the initial one."""
 
-    def after(self, state: int, operation: Operation) -> int | None:
-        """The state after `operation` with the result it had; None if it cannot have that."""
+    spend: Callable[[], object]
+    """Called for each way beyond the first that an operation is tried in."""
 
-    def allowed(self, state: int, operation: Operation) -> tuple[Any, int] | None:
-        """Which result the model gives instead, and its state then; None if it gives none."""
+    def after(self, state: int, operation: Operation) -> tuple[int, ...]:
+        """The states after `operation` with the result it had; none if it cannot have that."""
+
+    def allowed(self, state: int, operation: Operation) -> tuple[tuple[Any, int], ...]:
+        """Which results the model gives, and its state after each."""
 
 
 class _Memory:
@@ -81,20 +88,32 @@ class FunctionSteps:
     def __init__(self, model: StepModel) -> None:
         self._step = model.step
         self._memory = _Memory(model.initial)
-        self._known: dict[tuple[int, Hashable], int | None] = {}
+        self._known: dict[tuple[int, Hashable], tuple[int, ...]] = {}
+        self.spend: Callable[[], object] = lambda: None
 
-    def after(self, state: int, operation: Operation) -> int | None:
+    def after(self, state: int, operation: Operation) -> tuple[int, ...]:
         memory = self._memory
         key = (state, memory.call(operation))
         if key not in self._known:
             new = self._step(
                 memory.states[state], operation.name, operation.arguments, seen_of(operation)
             )
-            self._known[key] = None if new is None else memory.number(new)
+            self._known[key] = () if new is None else (memory.number(new),)
         return self._known[key]
 
-    def allowed(self, state: int, operation: Operation) -> tuple[Any, int] | None:
-        return None
+    def allowed(self, state: int, operation: Operation) -> tuple[tuple[Any, int], ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Models of one class: the system is in the state of one of them, and nobody knows which."""
+
+    models: tuple[Any, ...]
+
+    @property
+    def key(self) -> Key | None:
+        return key_of(self.models[0])
 
 
 class ClassSteps:
@@ -102,34 +121,58 @@ class ClassSteps:
 
     def __init__(self, model: Any) -> None:
         self._memory = _Memory(model)
-        self._known: dict[tuple[int, Hashable], tuple[Any, int] | None] = {}
+        self._known: dict[tuple[int, Hashable], tuple[tuple[Any, int], ...]] = {}
+        self.spend: Callable[[], object] = lambda: None
 
-    def model_in(self, state: int) -> Any:
-        """The model in that state; not to be changed."""
-        return self._memory.states[state]
+    def models_in(self, state: int) -> tuple[Any, ...]:
+        """The model in that state (the first may stand for several); not to be changed."""
+        found = self._memory.states[state]
+        return found.models if isinstance(found, Several) else (found,)
 
-    def after(self, state: int, operation: Operation) -> int | None:
-        done = self.allowed(state, operation)
-        if done is None:
-            return None
-        result, new = done
-        seen = seen_of(operation)
-        return new if result is JUDGED or seen is UNKNOWN or same(result, seen) else None
+    def after(self, state: int, operation: Operation) -> tuple[int, ...]:
+        fits = (new for result, new in self.allowed(state, operation) if fit(result, operation))
+        return tuple(dict.fromkeys(fits))
 
-    def allowed(self, state: int, operation: Operation) -> tuple[Any, int] | None:
+    def allowed(self, state: int, operation: Operation) -> tuple[tuple[Any, int], ...]:
         memory = self._memory
         key = (state, memory.call(operation))
         if key not in self._known:
-            model = copy.deepcopy(memory.states[state])
-            try:
-                result = run_on(model, operation)
-            except UsageError:
-                raise
-            except Exception:  # in a state that never was, a model may raise anything: not this way
-                self._known[key] = None
-            else:
-                self._known[key] = (result, memory.number(model))
+            found: dict[Hashable, tuple[Any, int]] = {}
+            for way, (result, after) in enumerate(self._ways(state, operation)):
+                if way:
+                    self.spend()
+                if not isinstance(result, Exception):  # in a state that never was, a model may
+                    new = memory.number(after)  # raise anything: not this way
+                    found.setdefault((frozen(result), new), (result, new))
+            self._known[key] = tuple(found.values())
         return self._known[key]
+
+    def _ways(self, state: int, operation: Operation) -> Iterator[tuple[Any, Any]]:
+        for model in self.models_in(state):
+            yield from ways(model, operation)
+
+
+def ways(model: Any, operation: Operation) -> Iterator[tuple[Any, Any]]:
+    """All that the model may do: each result, or what it raised, and the model after it."""
+
+    def once() -> tuple[Any, Any]:
+        after = copy.deepcopy(model)
+        try:
+            return run_on(after, operation), after
+        except UsageError:
+            raise
+        except Exception as error:
+            return error, after
+
+    return every_way(once)
+
+
+def fit(result: Any, operation: Operation) -> bool:
+    """Whether the model's result is the one that was seen, as far as anybody knows."""
+    if isinstance(result, Exception):
+        return False
+    seen = seen_of(operation)
+    return result is JUDGED or seen is UNKNOWN or seen is UNHEARD or same(result, seen)
 
 
 def seen_of(operation: Operation) -> Any:
@@ -149,17 +192,25 @@ JUDGED = Judged()
 
 def run_on(model: Any, operation: Operation) -> Any:
     """Do the operation on this model. Returns its result; raises if it cannot be done so."""
+    if operation.name == STATE and not hasattr(model, STATE):
+        return _attributes(model)
     method = getattr(model, operation.name)
     try:
         if not takes_result(method):
             return _plain(method, method(**operation.arguments))
         seen = seen_of(operation)
+        seen = UNKNOWN if seen is UNHEARD else seen
         verdict = _plain(method, method(**operation.arguments, result=seen))
     except Refused as refused:
         return Refusal(str(refused))
     if verdict is False:
         raise AssertionError(f"the model says that {operation.call} cannot give {seen!r}")
     return JUDGED
+
+
+def _attributes(model: Any) -> dict[str, Any]:
+    """The state of a model that does not say what its state is."""
+    return {name: copy.deepcopy(v) for name, v in vars(model).items() if not name.startswith("_")}
 
 
 def _plain(method: Callable[..., Any], result: Any) -> Any:
@@ -169,8 +220,8 @@ def _plain(method: Callable[..., Any], result: Any) -> Any:
     result.close()
     name = getattr(method, "__name__", "it")
     raise UsageError(
-        f"{type(getattr(method, '__self__', None)).__name__}.{name} is async, and a model is "
-        f"plain: it does all at once.\n  wrong: async def {name}\n  right: def {name}"
+        f"{type(getattr(method, '__self__', None)).__name__}.{name} is async, but the methods "
+        f"of a model must be plain.\n  wrong: async def {name}\n  right: def {name}"
     )
 
 
@@ -182,7 +233,7 @@ def takes_result(method: Callable[..., Any]) -> bool:
 
 @functools.lru_cache(maxsize=1_000)
 def _takes_result(function: Callable[..., Any]) -> bool:
-    return "result" in inspect.signature(function).parameters
+    return "result" in signature_of(function).parameters
 
 
 def steps_of(model: Any) -> Steps:
@@ -193,7 +244,7 @@ def steps_of(model: Any) -> Steps:
 
 def as_model(model: Any) -> Any:
     """A `StepModel`, or an object with methods."""
-    if isinstance(model, StepModel):
+    if isinstance(model, StepModel | Several):
         return model
     if isinstance(model, tuple) and len(model) == 2 and callable(model[1]):
         return StepModel(*model)
@@ -202,7 +253,7 @@ def as_model(model: Any) -> Any:
             return model()
         except TypeError as error:
             raise UsageError(
-                f"a model is made without arguments, and {model.__name__} cannot be: {error}"
+                f"foretold makes a model without arguments; {model.__name__} needs some: {error}"
             ) from None
     if callable(model) or isinstance(model, tuple):
         raise UsageError(
@@ -214,7 +265,7 @@ def as_model(model: Any) -> Any:
 
 def key_of(model: Any) -> Key | None:
     """How a model splits a history; a class says it by a static method `key(name, arguments)`."""
-    if isinstance(model, StepModel):
+    if isinstance(model, StepModel | Several):
         return model.key
     key: Key | None = getattr(model, "key", None)
     return key

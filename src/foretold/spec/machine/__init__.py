@@ -4,6 +4,8 @@
     bundles.py     values that rules hand to later rules: Bundle, consumes
     invariants.py  what must hold, and when it is looked at
     sql.py         what must hold in the database after every commit
+    tables.py      which tables a transaction may have touched
+    mirrors.py     what answers have told stays true; known.py compares
     machine.py     the class that users derive from, and what is read from it
     options.py     steps, actors and weights, as given by a class, a call or the command line
     actors.py      who acts

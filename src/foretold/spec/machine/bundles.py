@@ -12,15 +12,21 @@ other number is thrown together with the birthplace of each value, and the large
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis.strategies import SearchStrategy
 
 from foretold.errors import UsageError
-from foretold.world.world import world_or_none
+from foretold.world.current import world_or_none
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    T = typing.TypeVar("T")  # Python 3.11 and 3.12 know no default
 
 PICKS = 256
 SHELVES = "foretold machine: bundles"
@@ -49,7 +55,7 @@ class Bundle(SearchStrategy[T]):
         given: object = name
         if not isinstance(given, str) or not given.isidentifier():
             raise UsageError(
-                f"a bundle has a name that could be a variable's, such as "
+                f"the name of a bundle must be a valid variable name, such as "
                 f'orders = foretold.Bundle("orders"); got {name!r}'
             )
         self.name = name
@@ -154,9 +160,16 @@ class Shelves:
         self.drawn: list[Kept] = []
         """What was drawn since somebody has looked."""
         self._taken: list[tuple[str, int, Kept]] = []
+        self.near: list[Kept] = []
+        """Where a bundle has one of these values, no other one is drawn from it."""
 
     def values(self, bundle: str) -> list[Kept]:
-        return self._values.get(bundle, [])
+        values = self._values.get(bundle, [])
+        return [kept for kept in values if self._is_near(kept.value)] or values
+
+    def _is_near(self, value: Any) -> bool:
+        is_name = isinstance(value, str | int)  # other values need not be comparable
+        return any(value is each.value or (is_name and value == each.value) for each in self.near)
 
     def put(self, bundle: str, slot: int, number: int, value: Any) -> Kept:
         """A slot gives its nth value to a bundle."""
@@ -189,8 +202,8 @@ def shelves_of_run(bundle: Bundle[Any]) -> Shelves:
     found: Shelves | None = None if world is None else world.shared.get(SHELVES)
     if found is None:
         raise UsageError(
-            f"{bundle!r} holds what rules have put there: it can be drawn from in a run of a "
-            "foretold.Machine, and there is none here. In a rule, name it as an argument:\n"
+            f"{bundle!r} holds values that rules have made: it can be drawn from only in a run of "
+            "a foretold.Machine. In a rule, name it as an argument:\n"
             "  @foretold.rule(order=orders)"
         )
     return found

@@ -12,13 +12,16 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from foretold.spec.machine import sql
-from foretold.spec.machine.invariants import END, LIVENESS, QUIET, STEP, Invariant
+from foretold.errors import PropertyViolated
+from foretold.spec.machine import mirrors, sql
+from foretold.spec.machine.invariants import END, INSTANT, LIVENESS, QUIET, STEP, Invariant
 from foretold.spec.machine.printing import call_text
 
 if TYPE_CHECKING:
     from foretold.spec.machine.course import Call, Course
+    from foretold.world.host import Host
 
+_UNREAD = "found in web.errors. If it may happen, write world.web(app, allows=[…])"
 POLLS = 64
 """How often a condition is looked at, at most, before its time is up."""
 FIRST_POLL_S = 0.001
@@ -32,13 +35,24 @@ class Checks:
         plan = course.blueprint
         self._of_steps, self._of_quiet = plan.at(STEP), plan.at(QUIET)
         self._of_end, self._live = plan.at(END), plan.at(LIVENESS)
+        self._of_instants = plan.at(INSTANT)
         for each in plan.invariants:
             course.tally.invariant(each.name, checked=False)
+        self._mirrors: list[mirrors.Reflection] = []
 
     def begin(self) -> None:
-        """The machine is set up: databases are watched from here on."""
+        """The machine is set up: databases and instants are watched from here on."""
+        if self._of_instants:
+            self._course.world.outside.watch(self._at_instant)
         if self._course.blueprint.has_sql:
             sql.watch(self._course)
+        self._mirrors = mirrors.watch(self._course)
+
+    def end(self) -> None:
+        """The machine is at work no more."""
+        watchers = self._course.world.outside.watchers
+        if self._at_instant in watchers:
+            watchers.remove(self._at_instant)
 
     # --- when ------------------------------------------------------------------------------------
 
@@ -52,6 +66,18 @@ class Checks:
                     self._failed(each, error, call)
                     raise
 
+    def _at_instant(self, host: Host) -> None:
+        """After everything that happens, wherever, as long as the machine is at work."""
+        course = self._course
+        for each in self._of_instants:
+            if course.failure is None and course.holds(each):
+                try:
+                    self._judge(each, each.function(course.machine))
+                except Exception as error:
+                    # Not raised: no task of the program acts here.
+                    self._failed(each, error)
+                    course.world.fail(error, at=host)
+
     def after_call(self, call: Call) -> None:
         """A call is over."""
         course = self._course
@@ -60,26 +86,36 @@ class Checks:
         if call.number > 0:
             self.after_step(call)
 
+    async def pages(self, call: Call) -> None:
+        """A call is about to end: perhaps its actor reads the pages of what it was told of."""
+        for each in self._mirrors:
+            await each.look(call)
+
     async def quiet(self) -> None:
         """Nobody is at work, and what goes on by itself gets some time."""
         course = self._course
         async with course.world.calm():
             await course.world.clock.advance(course.machine.quiet_s)
             await self._look_at(self._of_quiet)
+            self._look_at_errors()
             for companion in course.companions:
                 await companion.quiet()
 
     async def at_end(self) -> None:
         """The last call is over."""
         course = self._course
-        if self._of_quiet or self._of_end or course.companions:
+        plan = course.blueprint
+        if self._of_quiet or self._of_end or course.companions or plan.has_pages:
             await self.quiet()
             async with course.world.calm():
+                for each in self._mirrors:
+                    await each.at_end()
                 await self._look_at(self._of_end)
                 for companion in course.companions:
                     await companion.end()
         if self._live:
             await self._become_true()
+        self._look_at_errors()
         if course.failure is not None:
             raise course.failure
 
@@ -91,6 +127,20 @@ class Checks:
                 except Exception as error:
                     self._failed(each, error)
                     raise
+
+    def _look_at_errors(self) -> None:
+        """No error of an application stays unread: neither a response of 5xx nor an exception."""
+        for web in getattr(self._course.world, "services", {}).get("web", ()):
+            unread = web.caught.unread(settled=not web.under_way)
+            allows = self._course.machine.foretold_allows
+            error = next((each for each in unread if not allows(each)), None)
+            if error is not None:
+                violated = PropertyViolated(
+                    f"no rule could read this error: {error}: {error.unread}"
+                )
+                violated.place = error.place
+                self._course.fail(violated, _UNREAD, f"an application failed: {error}")
+                raise violated
 
     async def _become_true(self) -> None:
         """Faults stop; each condition has its time to become true."""
@@ -142,7 +192,8 @@ class Checks:
         self, each: Invariant, error: Exception, call: Call | None = None, said: str = "failed"
     ) -> None:
         after = "" if call is None else f" after {call_text(self._course, call)}"
-        self._course.fail(error, f"the invariant {each.name} {said}{after}")
+        told = f"the invariant {each.name} {said}{after}"
+        self._course.fail(error, told, told)
 
 
 def _number(result: Any) -> int | None:

@@ -10,19 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from foretold.errors import Refused
 from foretold.spec.machine.actors import Actor, make_actors
 from foretold.spec.machine.checks import Checks
+from foretold.spec.machine.covers import OperationCounter, operations_of
 from foretold.spec.machine.faulty import FaultsOfCalls
 from foretold.spec.machine.patience import Patience
-from foretold.spec.machine.printing import arguments_text, call_text, names_in, program_text
+from foretold.spec.machine.printing import (
+    arguments_text,
+    call_text,
+    calls_in,
+    names_in,
+    program_text,
+)
 from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
-from foretold.spec.tally import tally_of
 from foretold.trace import encode
 from foretold.world.world import CALL
 
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from foretold.spec.machine.bundles import Kept, Shelves
     from foretold.spec.machine.invariants import Invariant
     from foretold.spec.machine.machine import Blueprint, Machine
-    from foretold.spec.machine.options import Options
+    from foretold.spec.machine.options import MachineOptions
     from foretold.tape import Stream
     from foretold.world.world import World
 
@@ -62,8 +69,16 @@ class Call:
     rule: Rule
     actor: Actor
     arguments: dict[str, Any]
+    fates: dict[str, str] = field(default_factory=dict)
+    """What is foretold for it, by parameter."""
+    stuttered: bool = False
+    """A system error that was not foretold, and that the machine permits: it says nothing."""
     references: list[Kept] = field(default_factory=list)
     """What of the arguments came from bundles."""
+    user: Actor | None = None
+    """The actor that it is made as, if it is another one: somebody has two windows open."""
+    when: int = AFTER_ALL
+    """Whether it began after all others, at once, or after one of the pauses."""
     outcome: Outcome = RUNNING
     result: Any = None
     error: BaseException | None = None
@@ -86,6 +101,11 @@ class Call:
     def name(self) -> str:
         return self.rule.name
 
+    @property
+    def who(self) -> str:
+        """By its name."""
+        return (self.user or self.actor).name
+
 
 class Companion(Protocol):
     """Somebody who goes along with a run: a model, for instance."""
@@ -107,31 +127,42 @@ COMPANIONS: list[Callable[[Course], Companion | None]] = []
 """Asked at the beginning of each run."""
 
 
-async def play(cls: type[Machine], blueprint: Blueprint, options: Options, world: World) -> None:
-    """The main of a run."""
+async def play(
+    cls: type[Machine],
+    blueprint: Blueprint,
+    options: MachineOptions,
+    world: World,
+    conducted: Callable[..., Course] | None = None,
+) -> Any:
+    """The main of a run, conducted by the tape or by a scenario. Gives what its oracle wants to
+    compare, if it has one."""
     machine = cls.__new__(cls)
     machine.world = world
-    course = Course(machine, blueprint, options, world)
+    course = (conducted or Course)(machine, blueprint, options, world)
     machine.__init__()  # type: ignore[misc]  # the world is there before it is called
     await course.run()
+    return course.ending
 
 
 class Course:
     """A machine in a world, from the first call to the last."""
 
     def __init__(
-        self, machine: Machine, blueprint: Blueprint, options: Options, world: World
+        self, machine: Machine, blueprint: Blueprint, options: MachineOptions, world: World
     ) -> None:
         self.machine = machine
         self.blueprint = blueprint
         self.options = options
         self.world = world
-        self.tally = tally_of(world)
+        self.tally = world.tally
         self.actors = machine.cast = make_actors(options.actors)
         self.calls: list[Call] = []
         """All that began, in that order."""
+        self.ending: Any = None
+        """What the oracle compares, if the machine has one."""
         self.failure: BaseException | None = None
-        self.failed_in = ""
+        self.seen_failing = ""
+        """If no call has failed, but something that is looked at between them: what it was."""
         """Where, in words."""
         self.checks = Checks(self)
         self._patience = Patience(self)
@@ -200,8 +231,12 @@ class Course:
         world = self.world
         world.shared[COURSE] = self
         world.opening = lambda: program_text(self)
+        world.calls = lambda: calls_in(self)
         world.names = lambda: names_in(self)
         self._patience.begin()
+        operations = operations_of(type(self.machine))
+        if operations:
+            OperationCounter(world, operations)
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
         if self.blueprint.uses_hypothesis or self.machine.foretold_keeps_values:
             from foretold.spec.hypothesis_adapter import be_at_home, clean_up
@@ -220,6 +255,7 @@ class Course:
     async def _leave(self) -> None:
         self._stopping = True
         self._patience.end()
+        self.checks.end()
         left = [task for task in self._tasks if not task.done()]
         for task in left:
             task.cancel()
@@ -235,36 +271,43 @@ class Course:
             if self.failure is None:
                 raise  # else it only follows from what has failed already
 
-    def fail(self, error: BaseException, where: str = "") -> None:
-        """The run has failed; the first failure counts."""
+    def fail(self, error: BaseException, where: str = "", seen: str = "") -> None:
+        """The run has failed; the first failure counts. `seen`: the line that ends the program, if
+        it was no call that failed."""
         if self.failure is None:
-            self.failure, self.failed_in = error, where
+            self.failure, self.seen_failing = error, seen
             if where:
                 error.add_note(f"foretold: {where}")
 
     def stop(self, error: BaseException) -> None:
         """End the run with this failure, whoever is at work."""
         self.fail(error)
-        self._tell()
+        self._wake()
 
     # --- slots -----------------------------------------------------------------------------------
 
     async def _initialize(self) -> None:
         stream = self.world.tape.stream(STREAM, "initialize")
         for place, rule in enumerate(stream.shuffle(self.blueprint.initializers, "which first")):
-            call = self._call(-1 - place, stream, rule, self.actors[0])
+            call = self.make_call(-1 - place, stream, rule, self.actors[0])
             if call is None:
                 continue
-            await self._start(call)
-            await self._until_quiet()
+            await self.start(call)
+            await self.until_quiet()
 
     async def _apply_rules(self) -> None:
+        if self.machine.oracle is not None:
+            from foretold.spec.machine.storm import Storm, is_due
+
+            if is_due(self):
+                self.ending = await Storm(self).run()
+                return
         tape = self.world.tape
         for number in range(1, self.slots + 1):
             stream = tape.stream(STREAM, number)
             if stream.chance(P_CALL, "call"):
                 await self._slot(number, stream)
-        await self._until_quiet()
+        await self.until_quiet()
 
     async def _slot(self, number: int, stream: Stream) -> None:
         actor, when = self.actors[0], AFTER_ALL
@@ -272,19 +315,29 @@ class Course:
             actor = self.actors[stream.weighted(self._acting, "actor")]
             when = stream.weighted(self._overlap, "begins")
         looks = self.blueprint.has_quiet and stream.chance(P_LOOK, "look around")
-        if when == AFTER_ALL or looks:
-            await self._until_quiet()
-        else:
-            if when > AT_ONCE:
-                await asyncio.sleep(PAUSES_S[when - AT_ONCE - 1])
-            await self._until(lambda: actor not in self._busy)
+        await self._turn(actor, AFTER_ALL if looks else when)
         if looks:
-            await self.checks.quiet()
-        call = self._choose(number, stream, actor)
+            await self.look(number)
+        call = self.choose(number, stream, actor)
         if call is not None:
-            await self._start(call)
+            call.when = AFTER_ALL if looks else when
+            await self.start(call)
 
-    async def _until_quiet(self) -> None:
+    async def _turn(self, actor: Actor, when: int) -> None:
+        """Until the actor may begin its next call."""
+        if when == AFTER_ALL:
+            await self.until_quiet()
+            return
+        if when > AT_ONCE:
+            await asyncio.sleep(PAUSES_S[when - AT_ONCE - 1])
+        await self._until(lambda: actor not in self._busy)
+
+    async def look(self, number: int) -> None:
+        """Look at what must hold at quiet moments, before the call of this slot."""
+        await self.checks.quiet()
+
+    async def until_quiet(self) -> None:
+        """Wait until no call is under way."""
         await self._until(lambda: not self._busy)
 
     async def _until(self, reached: Callable[[], bool]) -> None:
@@ -294,11 +347,11 @@ class Course:
         if self.failure is not None:
             raise self.failure
 
-    def _choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
+    def choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
         """Which rule, with which arguments; None if there is nothing that can be done."""
         rules = self.blueprint.rules
         wanted = zip(self._given, rules, strict=True)
-        possible = [weight > 0 and self._is_possible(rule, actor) for weight, rule in wanted]
+        possible = [weight > 0 and self.is_possible(rule, actor) for weight, rule in wanted]
         eager = self.machine.foretold_eagerness
         weights = [
             weight * eager(rule.name) if can and weight else 0.0
@@ -309,9 +362,22 @@ class Course:
         if not any(weights):
             return None
         chosen = stream.weighted(weights, "rule")
-        return self._call(number, stream, rules[chosen], actor) if possible[chosen] else None
+        return self.make_call(number, stream, rules[chosen], actor) if possible[chosen] else None
 
-    def _is_possible(self, rule: Rule, actor: Actor) -> bool:
+    @contextmanager
+    def near(self, references: list[Kept]) -> Iterator[None]:
+        """What is drawn in here is about the same things, as far as possible."""
+        if self._shelves is None:
+            yield
+            return
+        self._shelves.near = references
+        try:
+            yield
+        finally:
+            self._shelves.near = []
+
+    def is_possible(self, rule: Rule, actor: Actor) -> bool:
+        """Whether the actor can apply the rule now."""
         shelves = self._shelves
         can = shelves is None or all(shelves.values(bundle.name) for bundle in rule.needs)
         can = can and self.holds(rule, actor)
@@ -324,16 +390,21 @@ class Course:
         try:
             return all(holds(self.machine, actor) for holds in asked.preconditions)
         except Exception as error:
-            self.fail(error, f"the precondition of {asked.name} failed")
+            said = f"the precondition of {asked.name} failed"
+            self.fail(error, said, said)
             raise
 
-    def _call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
+    def make_call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
+        """A call of this rule, with arguments from the stream; None if there are none."""
         call = Call(number, rule, actor, {})
         self.machine.drawing_for = actor
         if rule.arguments and not self._draw_arguments(call, stream):
             self.tally.rule(rule.name, "precondition_false")
             return None
-        self.tally.rule(rule.name, "tried")
+        if rule.prophecies:
+            omens = self.world.tape.stream("prophecy", number)
+            call.fates = {name: each.draw(omens) for name, each in rule.prophecies.items()}
+            call.arguments.update(call.fates)
         if self.world.trace.detail:
             call.shown = arguments_text(call)
         if rule.wants_actor:
@@ -359,7 +430,9 @@ class Course:
 
     # --- calls -----------------------------------------------------------------------------------
 
-    async def _start(self, call: Call) -> None:
+    async def start(self, call: Call) -> None:
+        """Begin a call, in a task of its own."""
+        self.tally.rule(call.name, "tried")
         self.calls.append(call)
         self._busy[call.actor] = call
         if call.number > 0:
@@ -367,7 +440,7 @@ class Course:
         if len(self._busy) == 1 and not call.rule.is_async:
             await self._perform(call)  # it cannot be interrupted, and nobody else is there
             return
-        who = f"{call.actor.name}." if len(self.actors) > 1 else ""
+        who = f"{call.who}." if len(self.actors) > 1 else ""
         work = asyncio.get_running_loop().create_task(
             self._perform(call), name=f"{who}{call.name}-{call.number}", context=call.actor._context
         )
@@ -383,11 +456,12 @@ class Course:
         trace, clock = self.world.trace, self.world.home.kernel.clock
         call.began, call.began_ns = self._moment(), clock.ns
         CALL.set(str(call.number))
-        trace.note("rule", call.actor.name, call.name, _noted(call.arguments))
+        trace.note("rule", call.who, call.name, _noted(call.arguments))
         for companion in self.companions:
             companion.began(call)
         try:
             await self._apply(call)
+            await self.checks.pages(call)
         except BaseException as error:
             call.error = error
             if not self._stopping:
@@ -395,16 +469,16 @@ class Course:
             raise
         finally:
             call.ended, call.ended_ns = self._moment(), clock.ns
-            trace.note("rule", call.actor.name, call.name, call.outcome, encode(call.result))
+            trace.note("rule", call.who, call.name, call.outcome, encode(call.result))
             self._busy.pop(call.actor, None)
-            self._tell()
+            self._wake()
         try:
             self.checks.after_call(call)
         except BaseException as error:
             self.fail(error)
             raise
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 

@@ -1,6 +1,7 @@
 """What must hold, and when it is looked at: `@foretold.invariant`.
 
     @invariant()                    after every step: sync, cheap, in memory
+    @invariant(when="instant")      after everything that happens, on any host: as above
     @invariant(when="quiet")        at moments when nobody is at work; may be async
     @invariant(when="end")          when all is over; may be async
     @invariant(sql="select …")      in the database, after every commit that touched its tables
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from foretold.arguments import check_number, check_word
+from foretold.arguments import check_number, check_word, signature_of
 from foretold.errors import PropertyViolated, UsageError
 from foretold.spec.machine.rules import Precondition, preconditions_of, rule_of
 from foretold.trace import Place
@@ -25,6 +26,7 @@ from foretold.trace import Place
 F = TypeVar("F", bound=Callable[..., Any])
 
 STEP, QUIET, END, COMMIT, LIVENESS = "step", "quiet", "end", "commit", "liveness"
+INSTANT = "instant"
 _INVARIANT = "foretold_invariant"
 
 
@@ -44,6 +46,13 @@ class Invariant:
     @property
     def name(self) -> str:
         return self.called or self.function.__name__
+
+    @property
+    def spoken(self) -> str:
+        """In messages."""
+        return f"the invariant {self.name}"
+
+    written = "@foretold.invariant"
 
     @property
     def preconditions(self) -> tuple[Precondition, ...]:
@@ -77,9 +86,10 @@ def invariant(
 ) -> Callable[[F], F]:
     """Decorate a method of a `foretold.Machine` that raises (`assert …`) if something is wrong.
 
-    `when`: "step" (the default), "quiet" or "end". `sql` is a query that must give no rows after
-    any commit; the method gets the rows if there are some, and its docstring is the message. `over`
-    is a query for how many things it ranges over; `host` the server's, if there are several.
+    `when`: "step" (the default), "instant", "quiet" or "end". `sql` is a query that must give no
+    rows after any commit; the method gets the rows if there are some, and its docstring is the
+    message. `over` is a query for how many things it ranges over; `host` the server's, if there are
+    several.
     `within_s`: it need not hold always, but once faults have stopped it must become true within so
     much virtual time.
     """
@@ -107,14 +117,12 @@ def _check_arguments(
     when: object, sql: object, over: object, host: object, within_s: object
 ) -> None:
     if callable(when):
-        raise UsageError("write @foretold.invariant() with its brackets")
+        raise UsageError("write @foretold.invariant() with parentheses")
     if when is not None:
-        check_word("when", when, [STEP, QUIET, END])
+        check_word("when", when, [STEP, INSTANT, QUIET, END])
     given = [f"{k}=" for k, v in (("when", when), ("sql", sql), ("within_s", within_s)) if v]
     if len(given) > 1:
-        raise UsageError(
-            f"an invariant is looked at in one way: {' or '.join(given)}, not both. Write two"
-        )
+        raise UsageError(f"an invariant takes {' or '.join(given)}, not both. Write two invariants")
     for name, text in (("sql", sql), ("over", over)):
         if text is not None and (not isinstance(text, str) or not text.strip()):
             raise UsageError(
@@ -135,21 +143,21 @@ def _check_method(moment: str, function: Any) -> None:
     name = function.__name__
     if rule_of(function) is not None:
         raise UsageError(f"{name} is a rule: an invariant is a method of its own")
-    parameters = list(inspect.signature(function).parameters)
+    parameters = list(signature_of(function).parameters)
     wanted = ["self", "rows"] if moment == COMMIT else ["self"]
     if len(parameters) != len(wanted):
         raise UsageError(
             f"the invariant {name} takes ({', '.join(wanted)}), this one takes "
             f"({', '.join(parameters)}).\n  right: def {name}({', '.join(wanted)})"
         )
-    if moment in (STEP, COMMIT) and inspect.iscoroutinefunction(function):
+    if moment in (STEP, INSTANT, COMMIT) and inspect.iscoroutinefunction(function):
         instead = (
             'Write @foretold.invariant(when="quiet") for one that has to wait for something.'
-            if moment == STEP
+            if moment != COMMIT
             else f"The rows are there already: def {name}(self, rows)."
         )
         raise UsageError(
-            f"the invariant {name} is async, and it is looked at after every "
-            f"{'step' if moment == STEP else 'commit'}, where nothing may happen meanwhile. "
+            f"the invariant {name} is async, but it is checked after every "
+            f"{moment} and must not wait. "
             f"{instead}"
         )

@@ -21,7 +21,7 @@ OPTIONS = ("steps", "actors", "weights")
 
 
 @dataclass(frozen=True)
-class Options:
+class MachineOptions:
     """What holds for a run."""
 
     steps: int = 50
@@ -52,7 +52,7 @@ class Options:
                 f"got {self.weights!r}"
             )
 
-    def changed(self, text: str) -> Options:
+    def changed(self, text: str) -> MachineOptions:
         """With what stands on a tape."""
         if not text:
             return self
@@ -60,9 +60,9 @@ class Options:
             given = json.loads(text)
             weights = {**self.weights, **given.get("weights", {})}
             steps, actors = given.get("steps", self.steps), given.get("actors", self.actors)
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise TapeError(f"the tape's setting machine cannot be read: {error}") from None
-        return Options(steps, actors, weights)
+        return MachineOptions(steps, actors, weights)
 
 
 def options_text(given: Mapping[str, Any]) -> str:
@@ -70,7 +70,7 @@ def options_text(given: Mapping[str, Any]) -> str:
     told = {name: given[name] for name in OPTIONS if given.get(name) is not None}
     if not told:
         return ""
-    Options(weights=told.get("weights", {})).check_kinds("settings")
+    MachineOptions(weights=told.get("weights", {})).check_kinds("settings")
     try:
         return json.dumps(told, separators=(",", ":"), sort_keys=True)
     except (TypeError, ValueError):

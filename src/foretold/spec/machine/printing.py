@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from foretold.trace.events import Fault
+
 if TYPE_CHECKING:
     from foretold.spec.machine.course import Call, Course
 
@@ -28,17 +30,13 @@ SAID_CHARS_MAX = 100
 LINES_MAX = 60
 _DEPTH_MAX = 4
 ID_CHARS_MIN = 8
-_NO_CALLS = ("the invariant", "the precondition")
-"""Failures that no line of a call would tell."""
-_SEEN_ABOVE = re.compile(r", from host \S+, during .*")
-"""Which calls were under way: they stand in the same program."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """It would be another one in the next process: the same run, the same story."""
 
 
 def call_text(course: Course, call: Call) -> str:
     """`actor2.buy(item=3)`; without the actor, if there is only one."""
-    who = f"{call.actor.name}." if len(course.actors) > 1 else ""
+    who = f"{call.who}." if len(course.actors) > 1 else ""
     return f"{who}{call.name}({call.shown or arguments_text(call)})"
 
 
@@ -47,7 +45,7 @@ def arguments_text(call: Call) -> str:
     names = {id(kept.value): kept.name for kept in call.references}
     return ", ".join(
         f"{name}={_value_text(call.arguments[name], names)}"
-        for name in call.rule.arguments
+        for name in (*call.rule.arguments, *call.rule.prophecies)
         if name in call.arguments
     )
 
@@ -79,18 +77,17 @@ def _shortened(text: str, chars: int) -> str:
 
 def program_text(course: Course) -> str:
     """All calls of a run, in order, with the faults between them, and how it ended."""
-    faults = [(e.time_ns, e.text) for e in course.world.trace.events if e.kind == "fault"]
+    faults = [(e.time_ns, e.text) for e in course.world.trace.events if isinstance(e, Fault)]
     lines: list[str] = []
-    made = [call for call in course.calls if call.began and not _only_provides(call)]
+    made = _made(course)
     for group in _together(made):
         first_ns = min(call.began_ns for call in group)
         while faults and faults[0][0] < first_ns:
             lines.append(f"fault: {faults.pop(0)[1]}")
         lines += _group_lines(course, group, faults)
     lines += [f"fault: {text}" for _, text in faults if course.failure is None]
-    if course.failure is not None and course.failed_in.startswith(_NO_CALLS):
-        said = course.failed_in.partition("\n")[0].removesuffix(":")
-        lines.append(_SEEN_ABOVE.sub("", said))
+    if course.seen_failing:
+        lines.append(course.seen_failing)
     if len(lines) > LINES_MAX:
         head = LINES_MAX // 3
         left_out = len(lines) - LINES_MAX
@@ -98,6 +95,15 @@ def program_text(course: Course) -> str:
     calls = f"{len(made)} call{'s' * (len(made) != 1)} of {type(course.machine).__name__}'s rules"
     lines = [f"The program, {calls}:", *(f"  {line}" for line in lines)]
     return "\n".join([*lines, *_provided(course, made)])
+
+
+def _made(course: Course) -> list[Call]:
+    return [call for call in course.calls if call.began and not _only_provides(call)]
+
+
+def calls_in(course: Course) -> list[str]:
+    """The same calls, each by itself."""
+    return [call_text(course, call) for call in _made(course)]
 
 
 def _only_provides(call: Call) -> bool:

@@ -7,15 +7,19 @@ from another one like any method. Mistakes are found here, where they were writt
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foretold.arguments import nearest
+from foretold.arguments import nearest, signature_of
 from foretold.errors import UsageError
 
 if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
     from foretold.spec.machine.bundles import Bundle
+    from foretold.spec.prophecy import Prophecy
 
 F = TypeVar("F", bound=Callable[..., Any])
 Predicate = Callable[..., object]
@@ -44,6 +48,8 @@ class Rule:
     wants_actor: bool
     called: str = ""
     """Its name in the class, if that is another one."""
+    prophecies: Mapping[str, Prophecy] = field(default_factory=dict)
+    """What is foretold for each call, by parameter."""
 
     @property
     def name(self) -> str:
@@ -93,19 +99,29 @@ def multiple(*values: Any) -> Multiple:
 # ---------------------------------------------------------------- decorators
 
 
-def rule(*, target: Any = None, targets: Any = (), **arguments: Any) -> Callable[[F], F]:
+def rule(
+    *,
+    target: Bundle[Any] | None = None,
+    targets: tuple[Bundle[Any], ...] | list[Bundle[Any]] = (),
+    **arguments: SearchStrategy[Any] | Prophecy,
+) -> Callable[[F], F]:
     """Decorate a method of a `foretold.Machine`: something that actors may do.
 
         @foretold.rule(target=orders, item=st.integers(0, 9))
         async def buy(self, actor, item): ...
 
-    Arguments are Hypothesis strategies or bundles. What the rule returns goes into its `target`, or
-    into each of its `targets`. A parameter called `actor` gets whoever applies it.
+    Arguments are Hypothesis strategies, bundles or prophecies. What the rule returns goes into its
+    `target`, or into each of its `targets`. A parameter called `actor` receives the actor.
     """
     return _declare("rule", target, targets, arguments)
 
 
-def initialize(*, target: Any = None, targets: Any = (), **arguments: Any) -> Callable[[F], F]:
+def initialize(
+    *,
+    target: Bundle[Any] | None = None,
+    targets: tuple[Bundle[Any], ...] | list[Bundle[Any]] = (),
+    **arguments: SearchStrategy[Any] | Prophecy,
+) -> Callable[[F], F]:
     """As `rule`, but applied just once, before all rules. Of several the order is drawn."""
     return _declare("initialize", target, targets, arguments)
 
@@ -114,7 +130,9 @@ def _declare(
     word: str, target: Any, targets: Any, arguments: Mapping[str, Any]
 ) -> Callable[[F], F]:
     into = _checked_targets(word, target, targets)
-    for name, given in arguments.items():
+    prophecies = {name: given for name, given in arguments.items() if _is_prophecy(given)}
+    drawn = {name: given for name, given in arguments.items() if name not in prophecies}
+    for name, given in drawn.items():
         _check_strategy(word, name, given)
 
     def decorate(function: F) -> F:
@@ -126,8 +144,9 @@ def _declare(
             )
         if word == "initialize" and hasattr(function, _PRECONDITIONS):
             raise _no_precondition(function)
-        wants_actor = ACTOR in inspect.signature(function).parameters and ACTOR not in arguments
-        made = Rule(function, dict(arguments), into, word == "initialize", wants_actor)
+        wants_actor = ACTOR in signature_of(function).parameters and ACTOR not in arguments
+        once = word == "initialize"
+        made = Rule(function, drawn, into, once, wants_actor, prophecies=prophecies)
         vars(function)[_RULE] = made
         return function
 
@@ -137,12 +156,12 @@ def _declare(
 def precondition(holds: Predicate, /) -> Callable[[F], F]:
     """Decorate a rule or an invariant: it is left alone while `holds(self)` is false.
 
-    `holds(self, actor)` for what depends on who acts.
+    Write `holds(self, actor)` if it depends on the actor.
     """
     if inspect.iscoroutinefunction(holds):
         raise UsageError(
-            "a precondition is a plain function: it is asked before every step, and nothing may "
-            "happen meanwhile. Look at what your rules have kept on self:\n"
+            "a precondition is a plain function: it is evaluated before every step and must not "
+            "wait. Use what your rules have stored on self:\n"
             "  wrong: @foretold.precondition(an_async_function)\n"
             "  right: @foretold.precondition(lambda self: self.open_orders > 0)"
         )
@@ -187,7 +206,7 @@ def preconditions_of(function: object) -> tuple[Precondition, ...]:
 
 def _positional(function: Callable[..., Any]) -> int:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError):
         return 1
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -221,6 +240,12 @@ def _each(word: str, targets: Any) -> Iterable[Any]:
     )
 
 
+def _is_prophecy(given: object) -> bool:
+    """Whoever has one has imported its module."""
+    module = sys.modules.get("foretold.spec.prophecy")
+    return module is not None and isinstance(given, module.Prophecy)
+
+
 def _check_strategy(word: str, name: str, given: object) -> None:
     from hypothesis.strategies import SearchStrategy
 
@@ -250,10 +275,10 @@ def _check_method(word: str, function: Any, arguments: Mapping[str, Any]) -> Non
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
-            f"{function.__name__} yields: a rule returns its result, foretold.multiple(a, b) if "
-            "there are several"
+            f"{function.__name__} contains a `yield`: a rule returns its result, or "
+            "foretold.multiple(a, b) for several"
         )
-    parameters = inspect.signature(function).parameters
+    parameters = signature_of(function).parameters
     names = list(parameters)
     if not names or names[0] in arguments or names[0] == ACTOR:
         wanted = ", ".join(["self", *names])
@@ -273,7 +298,7 @@ def _check_method(word: str, function: Any, arguments: Mapping[str, Any]) -> Non
 
 
 def _check_left_out(word: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    parameters = inspect.signature(function).parameters
+    parameters = signature_of(function).parameters
     for name in list(parameters)[1:]:
         left_out = parameters[name].default is inspect.Parameter.empty and name not in arguments
         named = parameters[name].kind not in (
@@ -292,6 +317,6 @@ def _check_left_out(word: str, function: Callable[..., Any], arguments: Mapping[
             )
         if left_out and named and name != ACTOR:
             raise UsageError(
-                f"the rule {function.__name__} wants {name!r}, and nothing says where it comes "
-                f"from. Write @foretold.{word}({name}=st.integers(0, 9)), or whatever it may be"
+                f"the rule {function.__name__} has a parameter {name!r} without a strategy. "
+                f"Write @foretold.{word}({name}=st.integers(0, 9)), or another strategy"
             )

@@ -11,5 +11,7 @@ doubles.py     the same request twice at the same moment
 uploads.py     files that a request brings along
 requests.py    from drawn arguments to an HTTP request, which can be sent again
 properties.py  what every API has to keep: no 5xx, answers as documented, duplicates, access
+pages.py       which pages are read to see whether a request has changed something
+rows.py        what a request changes in the databases of the world
 machine.py     the machine, and the hooks by which it is made one's own
 """

@@ -48,7 +48,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Link:
+class ApiLink:
     """An answer of one operation gives a parameter of another one."""
 
     operation: str
@@ -58,7 +58,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Operation:
+class ApiOperation:
     """One operation of the API."""
 
     name: str
@@ -74,7 +74,7 @@ class Operation:
     """What it needs as its body, if that is nothing that can be written here."""
     secured: bool = False
     """Whether it is for those who have credentials."""
-    links: tuple[Link, ...] = ()
+    links: tuple[ApiLink, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -135,7 +135,7 @@ class Document:
 
     # Operations
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """All operations, in the order of the document, each with a name of its own."""
         raw = [
             (path, method, shared)
@@ -147,7 +147,7 @@ class Document:
         for path, method, shared in raw:
             _mapping(shared[method], f"{method.upper()} {path}")
         shorts = [_short_name(shared[method], method, path) for path, method, shared in raw]
-        found: list[Operation] = []
+        found: list[ApiOperation] = []
         for short, (path, method, shared) in zip(shorts, raw, strict=True):
             about = _last_fixed(path) if shorts.count(short) > 1 else ""
             taken = {each.name for each in found} | RESERVED
@@ -155,12 +155,14 @@ class Document:
                 found.append(self._operation(path, method, shared, _free(short, about, taken)))
         return found
 
-    def _operation(self, path: str, method: str, shared: Mapping[str, Any], name: str) -> Operation:
+    def _operation(
+        self, path: str, method: str, shared: Mapping[str, Any], name: str
+    ) -> ApiOperation:
         raw = shared[method]
         operation_id = raw.get("operationId") or f"{method}_{path}"
         body, unwritten = self._body(raw.get("requestBody"))
         answers = {str(status): self.follow(a) for status, a in raw.get("responses", {}).items()}
-        return Operation(
+        return ApiOperation(
             name,
             operation_id,
             method.upper(),
@@ -210,13 +212,13 @@ class Document:
         required = raw.get("security", self.raw.get("security", []))
         return bool(required) and all(required)  # an empty one says: or without any
 
-    def _links(self, answer: Mapping[str, Any]) -> Iterator[Link]:
+    def _links(self, answer: Mapping[str, Any]) -> Iterator[ApiLink]:
         for link in map(self.follow, answer.get("links", {}).values()):
             for name, expression in link.get("parameters", {}).items():
                 if isinstance(expression, str) and expression.startswith("$response.body#/"):
                     pointer = tuple(expression.removeprefix("$response.body#/").split("/"))
                     to = link.get("operationId", "")
-                    yield Link(to, name.rpartition(".")[2], pointer)
+                    yield ApiLink(to, name.rpartition(".")[2], pointer)
 
 
 def _mapping(found: Any, what: str) -> Mapping[str, Any]:
@@ -235,8 +237,7 @@ def reading(operation: object) -> Iterator[None]:
         raise UsageError(f"foretold.openapi: {operation}: {said}") from None
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise UsageError(
-            f"foretold.openapi: {operation} is not written as OpenAPI wants it "
-            f"({type(error).__name__}: {error})"
+            f"foretold.openapi: {operation} is not valid OpenAPI ({type(error).__name__}: {error})"
         ) from error
 
 
@@ -295,7 +296,7 @@ def read_document(given: Any) -> Document | None:
         except OSError as error:
             raise UsageError(f"foretold.openapi: {given} cannot be read: {error}") from None
         except ValueError as error:
-            raise UsageError(f"foretold.openapi: this is no JSON document: {error}") from None
+            raise UsageError(f"foretold.openapi: this is not a JSON document: {error}") from None
     fastapi = getattr(given, "openapi", None)
     if callable(fastapi):
         return Document(fastapi())

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from foretold.spec.openapi import properties
-from foretold.spec.openapi.document import Operation
-from foretold.spec.openapi.requests import Request
+from foretold.spec.openapi.document import ApiOperation
+from foretold.spec.openapi.requests import ApiRequest
 from foretold.spec.workload import choose
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Doubles:
         """Once in a run."""
         self.there_are = choose(_RUNS, "requests come twice at once")
 
-    async def send(self, actor: Any, request: Request) -> Any:
+    async def send(self, actor: Any, request: ApiRequest) -> Any:
         """The answer to this actor's request, which somebody else may have made, too."""
         if not (self.there_are and request.operation.changes and choose(_CALLS, "twice at once")):
             return await request.send(actor.web)
@@ -54,21 +54,21 @@ class Doubles:
         await self._read(actor, request)
         return mine
 
-    def _judge(self, request: Request, response: Any) -> None:
+    def _judge(self, request: ApiRequest, response: Any) -> None:
         machine = self._machine
         properties.judge(machine.document, request, response, strict=machine.strict)
 
-    async def _read(self, actor: Any, request: Request) -> None:
+    async def _read(self, actor: Any, request: ApiRequest) -> None:
         """What it was about, if that has a page of its own."""
         pages = (operation for operation, _ in self._machine.operations.values())
         page = page_of(request.operation, pages)
         if page is not None:
             path = "/".join(request.path.split("/")[: len(page.path.split("/"))])
-            look = Request(page, path)
+            look = ApiRequest(page, path)
             self._judge(look, await look.send(actor.web))
 
 
-def page_of(operation: Operation, pages: Iterable[Operation]) -> Operation | None:
+def page_of(operation: ApiOperation, pages: Iterable[ApiOperation]) -> ApiOperation | None:
     """`GET /orders/{id}` for `POST /orders/{id}/pay`."""
     parts = operation.path.split("/")
     found = [

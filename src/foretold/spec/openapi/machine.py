@@ -3,65 +3,64 @@
 from __future__ import annotations
 
 import inspect
-import keyword
+import itertools
 import sys
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from foretold.arguments import nearest
+from foretold.arguments import nearest, signature_of
 from foretold.errors import Refused, UsageError
-from foretold.spec.hypothesis_filters import Persistent
-from foretold.spec.limits import Impossible
 from foretold.spec.machine.bundles import SHELVES, Shelves
 from foretold.spec.machine.course import COURSE, RUNNING, Call
+from foretold.spec.machine.covers import fits
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
-from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi import properties
-from foretold.spec.openapi.document import Body, Document, Operation, read_document, reading
+from foretold.spec.openapi.document import ApiOperation, Document, read_document, reading
 from foretold.spec.openapi.doubles import Doubles
 from foretold.spec.openapi.eagerness import Eagerness
-from foretold.spec.openapi.flows import MANNERS, OWN, Flow, Sort, SortedFlow, owned
+from foretold.spec.openapi.flows import MANNERS, OWN, owned
 from foretold.spec.openapi.properties import Sent
-from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, Request, request_for, words_of
-from foretold.spec.openapi.resources import ANYTHING, Key, Resources, words
-from foretold.spec.openapi.uploads import bodies_of
-from foretold.spec.openapi.values import Values
+from foretold.spec.openapi.requests import (
+    KEY_NAME,
+    ApiRequest,
+    request_for,
+)
+from foretold.spec.openapi.resources import ANYTHING, Key, Resources
+from foretold.spec.openapi.rulemaker import Names, RuleMaker
 from foretold.spec.workload import choose
 
-Names = dict[str, str]
-"""`path:order_id` and the like: which argument of the rule it became."""
 Credentials = Callable[[Any], Any] | Mapping[str, Any]
 
 SENT_MAX = 200
 STEPS_MIN, STEPS_MAX = 30, 100
-PATIENCE = 12
-"""So many requests are made before one that can only be refused, for want of ids, is tried."""
 WEIGHT_OF_CHANGES = 2.0
 """Reading is done at quiet moments besides, and changes nothing."""
 REASONS_MAX = 2
 """So many fields are named when a request is refused because of them."""
-KEYS = 6
-"""So many idempotency keys an operation has: few, so that they meet again."""
+STORMS = 1 / 3
+"""The share of runs that end with requests at the same time, which are compared with serial orders.
+The others look at more: they have faults, requests that overlap all the way, and quiet moments."""
+READS_IN_STORM = 0.1
 
 
 class ApiMachine(Machine):
     """What all machines have that `foretold.openapi` makes."""
 
     document: ClassVar[Document]
-    operations: ClassVar[dict[str, tuple[Operation, Names]]]
+    operations: ClassVar[dict[str, tuple[ApiOperation, Names]]]
     resources: ClassVar[Resources]
-    pages: ClassVar[dict[str, Operation]]
+    pages: ClassVar[dict[str, ApiOperation]]
     """Where that can be read which an operation makes."""
     app: ClassVar[Any] = None
     strict: ClassVar[bool] = False
     reads_back: ClassVar[bool] = True
     """What was made can be read at once. False: for an API that shows it later, on purpose."""
     given_credentials: ClassVar[Credentials | None] = None
+    foretold_acts_twice = True
     foretold_keeps_values = True  # ids in answers, whether or not any operation takes one
 
     web: Any
@@ -75,6 +74,8 @@ class ApiMachine(Machine):
 
     def __init__(self) -> None:
         self.sent: list[Sent] = []
+        self.judged = 0
+        """How many requests were judged by what they change."""
         self.eagerness = Eagerness(self.resources)
         self.doubles = Doubles(self)
         self.changed: dict[str, int] = {}
@@ -103,9 +104,9 @@ class ApiMachine(Machine):
             known = {name for each in self.cast for name in (each.name, each.role)}
             if given and not known & set(given):
                 raise UsageError(
-                    f"credentials= of {', '.join(map(repr, given))}: of those who act, "
-                    f"{', '.join(sorted(filter(None, known)))}, it names nobody. The same for all: "
-                    f"credentials=lambda actor: {{…}}"
+                    f"credentials= names {', '.join(map(repr, given))}, but none of the actors: "
+                    f"{', '.join(sorted(filter(None, known)))}. For the same credentials for all "
+                    f"write credentials=lambda actor: {{…}}"
                 )
             return given.get(actor.name, given.get(actor.role))
         if given is None:
@@ -149,7 +150,9 @@ class ApiMachine(Machine):
         request = request_for(operation, arguments, names)
         sent = Sent(request, actor, None)
         self._remember(sent)
-        response = await self.doubles.send(actor, request)
+        # In a storm a call is one request: two of them are not one transaction.
+        sends = request.send(actor.web) if self.is_in_storm else self.doubles.send(actor, request)
+        response = await sends
         properties.judge(self.document, request, response, strict=self.strict)
         sent.answer = properties.body_of(response)
         succeeded = properties.succeeded(operation, response)
@@ -160,7 +163,7 @@ class ApiMachine(Machine):
         sent.status = response.status_code
         properties.check_owner(self, sent)
         self._harvest(actor, request, arguments, sent.answer)
-        if self.reads_back:
+        if self.reads_back and not self.is_in_storm:
             await properties.read_back(self, sent)
         return sent.answer
 
@@ -170,7 +173,7 @@ class ApiMachine(Machine):
             del self.sent[0]
 
     def _harvest(
-        self, actor: Any, request: Request, arguments: Mapping[str, Any], answer: Any
+        self, actor: Any, request: ApiRequest, arguments: Mapping[str, Any], answer: Any
     ) -> None:
         """Ids in the answer, and those that the client has chosen, are for later requests."""
         operation = request.operation
@@ -184,7 +187,7 @@ class ApiMachine(Machine):
         for parameter, key in self.resources.chosen_by_client(operation):
             name = self.operations[operation.name][1][f"path:{parameter.name}"]
             found.append((key, arguments[name]))
-        shelves: Shelves = self.world.shared[SHELVES]
+        shelves = _shelves_of(self.world)
         call, count = _call_of(self.world, actor), 0
         for key, value in found:
             known = [kept.value for kept in shelves.values(key.name)]
@@ -198,12 +201,31 @@ class ApiMachine(Machine):
 
     def has(self, keys: Iterable[Key]) -> bool:
         """Whether ids of all these kinds are known."""
-        shelves: Shelves = self.world.shared[SHELVES]
+        shelves = _shelves_of(self.world)
         return all(shelves.values(key.name) for key in keys)
 
+    def foretold_allows(self, error: Any) -> bool:
+        """What the schema documents, as in a response that is read."""
+        line = f"{error.method} {error.path}"
+        asked = [each for each, _ in self.operations.values() if fits(str(each), line)]
+        return any(each.documented(error.status) not in (None, "default") for each in asked)
+
     def foretold_eagerness(self, name: str) -> float:
-        """See `Machine`."""
+        """See `Machine`. In a storm two reads say nothing."""
+        if self.is_in_storm:
+            return 1.0 if self.operations[name][0].changes else READS_IN_STORM
         return self.eagerness.of(name, self.has)
+
+    def foretold_after_storm(self, calls: Sequence[Call]) -> None:
+        """Who sends the same twice under one key makes one thing."""
+        for one, other in itertools.combinations(calls, 2):
+            if one.rule is other.rule and one.who == other.who:
+                requests = [request_for(*self._sent_by(each)) for each in (one, other)]
+                properties.compare_twins(requests, (one, other))
+
+    def _sent_by(self, call: Call) -> tuple[ApiOperation, Mapping[str, Any], Names]:
+        operation, names = self.operations[call.name]
+        return operation, call.arguments, names
 
 
 def _let_in(actor: Any, given: Any) -> None:
@@ -214,9 +236,14 @@ def _let_in(actor: Any, given: Any) -> None:
         actor.web.auth = given
     elif given is not None:
         raise UsageError(
-            f"credentials of {actor.name}: {given!r} are none. Give headers, "
+            f"credentials of {actor.name}: {given!r} cannot be used. Give headers, "
             '{"Authorization": "Bearer …"}; or what httpx takes as auth, such as ("user", "word")'
         )
+
+
+def _shelves_of(world: Any) -> Shelves:
+    found: Shelves = world.shared[SHELVES]
+    return found
 
 
 def _call_of(world: Any, actor: Any) -> Call | None:
@@ -260,6 +287,7 @@ def openapi(
     feeds: Mapping[str, str] | None = None,
     strict: bool = False,
     wide: bool = False,
+    oracle: str | None = "serial",
 ) -> type[ApiMachine]:
     """See `foretold.openapi`."""
     import httpx
@@ -295,6 +323,8 @@ def openapi(
         "steps": max(STEPS_MIN, min(STEPS_MAX, len(chosen))) if steps is None else steps,
         "weights": {each.name: WEIGHT_OF_CHANGES for each in chosen if each.changes},
         "faults": faults,
+        "oracle": oracle,
+        "storms": STORMS,
         "tolerates": (httpx.TransportError,),
     }
     for operation in chosen:
@@ -321,7 +351,7 @@ def is_factory(given: Any) -> bool:
     """Whether this makes an application, for each run a new one: a function without arguments."""
     if not inspect.isfunction(given) or inspect.iscoroutinefunction(given):
         return False
-    parameters = inspect.signature(given).parameters.values()
+    parameters = signature_of(given).parameters.values()
     return all(p.default is not p.empty for p in parameters)
 
 
@@ -329,10 +359,10 @@ def _is_schema(given: Any) -> bool:
     return not callable(given)
 
 
-def _chosen(operations: list[Operation], only: list[str], skip: list[str]) -> list[Operation]:
+def _chosen(operations: list[ApiOperation], only: list[str], skip: list[str]) -> list[ApiOperation]:
     """By rule name, operation id or `POST /orders`."""
 
-    def is_named(operation: Operation, names: list[str]) -> bool:
+    def is_named(operation: ApiOperation, names: list[str]) -> bool:
         return bool({operation.name, operation.operation_id, str(operation)} & set(names))
 
     for name in (*only, *skip):
@@ -360,7 +390,7 @@ def _chosen(operations: list[Operation], only: list[str], skip: list[str]) -> li
     return left
 
 
-def _invariants(operations: Sequence[Operation]) -> dict[str, Any]:
+def _invariants(operations: Sequence[ApiOperation]) -> dict[str, Any]:
     """Only those that can range over something in this API."""
     made: dict[str, Any] = {}
 
@@ -381,189 +411,6 @@ def _invariants(operations: Sequence[Operation]) -> dict[str, Any]:
     return made
 
 
-def _may_repeat(operation: Operation) -> bool:
+def _may_repeat(operation: ApiOperation) -> bool:
     headers = [p.name for p in operation.parameters if p.where == "header"]
     return operation.method in ("PUT", "DELETE") or any(map(KEY_NAME.match, headers))
-
-
-class RuleMaker:
-    """Makes the rules."""
-
-    def __init__(
-        self,
-        document: Document,
-        resources: Resources,
-        overrides: dict[str, st.SearchStrategy[Any]],
-        *,
-        wide: bool,
-    ) -> None:
-        self._resources = resources
-        self._overrides = overrides
-        self._used: set[str] = set()
-        self._plain = Values(document, wide=wide)
-        self._values = Values(document, self._special, wide=wide)
-        self._forms = Values(document, self._special, wide=wide, files=True)
-        self._operation = ""
-        self._sorted: set[str] = set()
-        self._kinds = {key.resource: key for key in resources.given if key.field == "id"}
-
-    def _special(self, name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any] | None:
-        """A field whose strategy was given, or that names a resource."""
-        given = self._given(name)
-        if given is not None:
-            return given
-        if _before(name, "_type") in self._sorted and "enum" in schema:
-            return Sort(_before(name, "_type"), schema["enum"], self._kinds)
-        if _before(name, "_id") in self._sorted:
-            return self._sorted_flow(name, self._plain.strategy(schema))
-        key = self._resources.key_of_field(name)
-        if key is None:
-            return None
-        if schema.get("type") == "array":
-            inner = Flow(key, self._plain.strategy(schema.get("items", {})))
-            low = schema.get("minItems", 0)
-            return st.lists(inner, min_size=low, max_size=schema.get("maxItems", low + 3))
-        return Flow(key, self._plain.strategy(schema))
-
-    def _sorted_flow(self, name: str, otherwise: st.SearchStrategy[Any]) -> SortedFlow:
-        return SortedFlow(_before(name, "_id"), self._kinds, otherwise)
-
-    def _given(self, name: str) -> st.SearchStrategy[Any] | None:
-        for full in (f"{self._operation}.{name}", name):
-            if full in self._overrides:
-                self._used.add(full)
-                return self._overrides[full]
-        return None
-
-    def check_overrides(self) -> None:
-        """A strategy for something that is not there is a mistake."""
-        for name, strategy in self._overrides.items():
-            if not isinstance(strategy, st.SearchStrategy):
-                raise UsageError(
-                    f"foretold.openapi(overrides=…) takes strategies, such as "
-                    f'{{"{name}": st.just({strategy!r})}}; got {strategy!r}'
-                )
-            if name not in self._used:
-                raise UsageError(
-                    f"foretold.openapi(overrides=…): no parameter or field is called {name!r}. "
-                    'Write the name as in the schema, or "rule.name" for one operation alone'
-                )
-
-    def rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
-        """A rule, and which argument each parameter is."""
-        try:
-            with reading(operation):
-                return self._rule_for(operation)
-        except Impossible as error:
-            field = f"{operation.name}.{error.field or BODY}"
-            raise UsageError(
-                f"foretold.openapi: {operation}, {error.field or 'its body'}: {error}.\n"
-                f'Give a strategy of your own: overrides={{"{field}": st.…}}, or leave the '
-                f'operation out: skip=["{operation.name}"]'
-            ) from None
-
-    def _rule_for(self, operation: Operation) -> tuple[Callable[..., Any], Names]:
-        self._operation = operation.name
-        self._sorted = self._resources.sorted_in(operation)
-        names: Names = {}
-        arguments: dict[str, st.SearchStrategy[Any]] = {}
-        needed: list[Key] = []
-        for parameter in operation.parameters:
-            name = _argument(parameter.name, arguments)
-            names[f"{parameter.where}:{parameter.name}"] = name
-            arguments[name] = self._argument_for(operation, parameter, needed)
-        if operation.body is not None:
-            name = names[BODY] = _argument(BODY, arguments)
-            found = self._given(BODY)
-            found = self._body_for(operation.body) if found is None else found
-            arguments[name] = found if operation.body.required else st.just(OMITTED) | found
-        return _rule(operation, arguments, needed, self._helpful(operation)), names
-
-    def _body_for(self, body: Body) -> st.SearchStrategy[Any]:
-        if body.is_form:
-            return self._forms.strategy(body.schema)
-        raw = None if body.is_json else bodies_of(body.media, body.schema)
-        return self._values.strategy(body.schema) if raw is None else raw
-
-    def _helpful(self, operation: Operation) -> list[Key]:
-        """Ids without which the body can only be refused, if others give them out."""
-        named = self._resources.named_in(operation.body.schema) if operation.body else []
-        others = self._resources.givers
-        return [key for key in named if others.get(key, set()) - {operation.name}]
-
-    def _argument_for(
-        self, operation: Operation, parameter: Any, needed: list[Key]
-    ) -> st.SearchStrategy[Any]:
-        given = self._given(parameter.name)
-        if given is not None:
-            return given
-        if parameter.where == "header" and KEY_NAME.match(parameter.name):
-            keys = keys_of(parameter.schema, operation.name)
-            return keys if parameter.required else keys | st.just(OMITTED)
-        found = self._values.field(parameter.name, parameter.schema)
-        if parameter.where == "path":
-            if _before(parameter.name, "_type") in self._sorted:
-                return found
-            key = self._resources.key_of(operation, parameter)
-            made_up = Persistent(self._plain.strategy(parameter.schema), _fits_a_path)
-            if _before(parameter.name, "_id") in self._sorted:
-                return self._sorted_flow(parameter.name, made_up)
-            if key is None or key not in self._resources.given:
-                is_id = key is not None and self._resources.is_id(parameter.name)
-                return Flow(ANYTHING, made_up) if is_id else made_up
-            if (parameter, key) in self._resources.chosen_by_client(operation):
-                return made_up | Flow(key, made_up)
-            needed.append(key)
-            return Flow(key, made_up)
-        return found if parameter.required else st.just(OMITTED) | found
-
-
-def _before(name: str, ending: str) -> str:
-    """What stands before that: `target_type` is about a target."""
-    plain = words(name)
-    return plain.removesuffix(ending) if plain.endswith(ending) else ""
-
-
-def _fits_a_path(value: Any) -> bool:
-    """What is not empty, and does not mean another path."""
-    return value not in ("", ".", "..") and "/" not in str(value)
-
-
-def keys_of(schema: Mapping[str, Any], name: str) -> st.SearchStrategy[str]:
-    """Idempotency keys of an operation: few, so that the same one comes again, also from somebody
-    else. Those of other operations are others: of a key in the wrong place one learns little."""
-    is_uuid = schema.get("format") == "uuid"
-    low = max(int(schema.get("minLength", 0)), 1)
-    if is_uuid:
-        about = zlib.crc32(name.encode())
-        return st.integers(1, KEYS).map(lambda n: f"{about:08x}-0000-4000-8000-{n:012d}")
-    return st.integers(1, KEYS).map(lambda n: f"{name}-{n}".ljust(low, "0"))
-
-
-def _argument(name: str, taken: Mapping[str, Any]) -> str:
-    """A parameter's name as that of an argument."""
-    found = words_of(name)
-    while found in taken or keyword.iskeyword(found) or found in ("self", "actor"):
-        found += "_"
-    return found
-
-
-def _rule(
-    operation: Operation,
-    arguments: Mapping[str, st.SearchStrategy[Any]],
-    needed: list[Key],
-    helpful: list[Key],
-) -> Callable[..., Any]:
-    name = operation.name
-
-    async def act(self: ApiMachine, actor: Any, **given: Any) -> Any:
-        return await self.operate(actor, name, given)
-
-    def may(self: ApiMachine, actor: Any) -> bool:
-        self.acting = actor.index  # whose ids are drawn next
-        self.sorts.clear()
-        return self.has(needed) and (len(self.sent) > PATIENCE or self.has(helpful))
-
-    act.__name__, act.__qualname__ = name, f"Api.{name}"
-    act.__doc__ = str(operation)
-    return precondition(may)(rule(**arguments)(act))

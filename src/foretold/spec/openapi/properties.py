@@ -7,24 +7,27 @@ repeated, and must be refused or make nothing more; one with a key is sent twice
 somebody else, whose key is another one; a request that needs credentials is made without them, and
 must be refused and change nothing.
 
-"Changes nothing" is judged by what the API itself shows: lists and resources are read before and
-after, by the same actor. Fields that tell a time or a version are left out of the comparison.
+"Changes nothing" is judged by the databases of the world, all rows of them (`rows.py`), and by what
+the API itself shows: pages are read before and after, by the same actor (`pages.py`). Fields that
+tell a time or a version are left out of the comparison.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from foretold.errors import PropertyViolated
 from foretold.spec.openapi.conformity import mismatch
-from foretold.spec.openapi.document import Document, Operation
-from foretold.spec.openapi.requests import Request, request_for
+from foretold.spec.openapi.document import ApiOperation, Document
+from foretold.spec.openapi.pages import drawn_pages
+from foretold.spec.openapi.requests import ApiRequest
 from foretold.spec.openapi.resources import IDS
+from foretold.spec.openapi.rows import VOLATILE, RowsAround
 from foretold.spec.workload import choose
 from foretold.trace import Place
 
@@ -32,21 +35,16 @@ if TYPE_CHECKING:
     from foretold.spec.openapi.machine import ApiMachine
 
 _LOOKS = (False, False, True)
-READS_MAX = 3
 PROBES_MAX = 1
 SETTLE_S = 30
 TEXT_MAX = 200
-_VOLATILE = re.compile(
-    r"(.*_)?(at|on|time|date|timestamp|updated|modified|seen|version|etag|nonce|views|elapsed)$",
-    re.IGNORECASE,
-)
 
 
 @dataclass
 class Sent:
     """A request that somebody made."""
 
-    request: Request
+    request: ApiRequest
     actor: Any
     status: int | None
     """None: nobody knows what came of it."""
@@ -57,7 +55,7 @@ class Sent:
     """If nobody knows: it has had time to come to its end."""
 
 
-def violated(operation: Operation, what: str, number: int = 0) -> PropertyViolated:
+def violated(operation: ApiOperation, what: str, number: int = 0) -> PropertyViolated:
     """The failure of a built-in property: it has no line of the user's, but an operation."""
     error = PropertyViolated(what)
     error.place = Place(str(operation), number, operation.name)
@@ -77,14 +75,14 @@ def body_of(response: Any) -> Any:
 # ---------------------------------------------------------------- each answer
 
 
-def succeeded(operation: Operation, response: Any) -> bool:
+def succeeded(operation: ApiOperation, response: Any) -> bool:
     """Whether it did what it is there for: 2xx, or a redirect that the schema announces."""
     if response.status_code // 100 == 3:
         return operation.documented(response.status_code) not in (None, "default")
     return bool(response.is_success)
 
 
-def judge(document: Document, request: Request, response: Any, *, strict: bool) -> None:
+def judge(document: Document, request: ApiRequest, response: Any, *, strict: bool) -> None:
     """Raise if an answer is not what the schema promises."""
     operation, status = request.operation, response.status_code
     documented = operation.documented(status)
@@ -105,7 +103,7 @@ def judge(document: Document, request: Request, response: Any, *, strict: bool) 
     try:
         body = response.json()
     except ValueError:
-        raise violated(operation, f"{shown} and a body that is no JSON", status) from None
+        raise violated(operation, f"{shown} and a body that is not JSON", status) from None
     wrong = mismatch(document, schema, body)
     if wrong is not None and (status < 300 or strict):
         told = f"{shown}, which does not match its schema: {wrong}"
@@ -122,7 +120,7 @@ async def read_back(machine: ApiMachine, sent: Sent) -> None:
     made, page = made_by(sent.answer), machine.pages.get(sent.request.operation.name)
     if sent.status != 201 or made is None or page is None or not choose(_LOOKS, "look at it"):
         return
-    request = Request(page, f"{sent.request.path}/{quote(str(made), safe='')}")
+    request = ApiRequest(page, f"{sent.request.path}/{quote(str(made), safe='')}")
     try:
         response = await request.send(sent.actor.web)
     except machine.tolerates:
@@ -133,7 +131,7 @@ async def read_back(machine: ApiMachine, sent: Sent) -> None:
         raise violated(sent.request.operation, told, 5)
 
 
-def pages_of(operations: Iterable[Operation]) -> dict[str, Operation]:
+def pages_of(operations: Iterable[ApiOperation]) -> dict[str, ApiOperation]:
     """`GET /orders/{id}` for `POST /orders`, by name; not where things can be deleted."""
     known = list(operations)
     deleted = {each.path for each in known if each.method == "DELETE"}
@@ -191,9 +189,8 @@ async def _repeat(machine: ApiMachine, sent: Sent) -> None:
         _compare_answers(request, sent, body_of(again))
         await _repeat_by_another(machine, sent)
         await _send_twice_at_once(machine, sent)
-    before = await snapshot(machine, sent)
-    judge(machine.document, request, await request.send(client), strict=machine.strict)
-    await _compare(machine, sent, before, f"{request}, sent once more by {sent.actor.name},")
+    async with changes_nothing(machine, sent, f"{request}, sent once more by {sent.actor.name},"):
+        judge(machine.document, request, await request.send(client), strict=machine.strict)
 
 
 async def _repeat_by_another(machine: ApiMachine, sent: Sent) -> None:
@@ -218,20 +215,33 @@ async def _send_twice_at_once(machine: ApiMachine, sent: Sent) -> None:
     compare_made(fresh, sent.actor, answers)
 
 
-def compare_made(request: Request, actor: Any, answers: Iterable[Any]) -> None:
+def compare_twins(requests: Sequence[ApiRequest], calls: Sequence[Any]) -> None:
+    """Two calls of one user, made at the same time: under one key, they make one thing."""
+    one, other = requests
+    if one.key is None or one != other:
+        return
+    done = [call.result for call in calls if call.outcome == "succeeded"]
+    _compare_made(one, calls[0].who, done)
+
+
+def compare_made(request: ApiRequest, actor: Any, answers: Iterable[Any]) -> None:
     """Requests of one actor under one key, made at the same time, make one thing."""
-    done = [answer for answer in answers if succeeded(request.operation, answer)]
-    made = {repr(made_by(body_of(answer))): None for answer in done}
+    done = [body_of(answer) for answer in answers if succeeded(request.operation, answer)]
+    _compare_made(request, actor.name, done)
+
+
+def _compare_made(request: ApiRequest, who: str, answers: Iterable[Any]) -> None:
+    made = {repr(made_by(answer)): None for answer in answers}
     if len(made) > 1:
         raise violated(
             request.operation,
             f"{request} with the idempotency key {request.key!r} was sent twice at the same time "
-            f"by {actor.name}, and made two things: {', then '.join(made)}",
+            f"by {who}, and made two things: {', then '.join(made)}",
             4,
         )
 
 
-def _compare_answers(request: Request, sent: Sent, again: Any) -> None:
+def _compare_answers(request: ApiRequest, sent: Sent, again: Any) -> None:
     one, other = made_by(sent.answer), made_by(again)
     if one is not None and other is not None and one != other:
         raise violated(
@@ -249,7 +259,7 @@ def made_by(answer: Any) -> Any:
     return next((answer[name] for name in IDS if answer.get(name) is not None), None)
 
 
-def made_anew(request: Request, answer: Any) -> Any:
+def made_anew(request: ApiRequest, answer: Any) -> Any:
     """The id of what was made; None if it was there before, and is named in the path."""
     made = made_by(answer)
     return None if str(made) in unquote(request.path).split("/") else made
@@ -269,23 +279,43 @@ async def probe(machine: ApiMachine) -> int:
 
 async def _probe(machine: ApiMachine, sent: Sent) -> None:
     request = sent.request
-    before = await snapshot(machine, sent) if request.operation.changes else {}
-    response = await request.send(machine.nobody)
-    if succeeded(request.operation, response):
-        raise violated(
-            request.operation,
-            f"{request} without credentials was answered with {response.status_code}, and its "
-            f"schema says that it needs some: {_text(response)}",
-            401,
-        )
-    judge(machine.document, request, response, strict=False)
-    await _compare(machine, sent, before, f"{request} without credentials")
+    async with changes_nothing(machine, sent, f"{request} without credentials"):
+        response = await request.send(machine.nobody)
+        if succeeded(request.operation, response):
+            raise violated(
+                request.operation,
+                f"{request} without credentials was answered with {response.status_code}, and its "
+                f"schema says that it needs some: {_text(response)}",
+                401,
+            )
+        judge(machine.document, request, response, strict=False)
 
 
-async def snapshot(machine: ApiMachine, sent: Sent) -> dict[str, Any]:
-    """What the API shows to this actor: lists, and what was read before."""
+@asynccontextmanager
+async def changes_nothing(machine: ApiMachine, sent: Sent, who: str) -> AsyncIterator[None]:
+    """The request that is sent inside must change neither a page nor a row."""
+    request = sent.request
+    pages = drawn_pages(machine, request, sent.actor) if request.operation.changes else []
+    before = await snapshot(machine, sent, pages)
+    rows = RowsAround(machine.world, machine.ignore)
+    if not rows:
+        yield
+    else:
+        machine.judged += 1
+        with rows.watched(f"judged {machine.judged}"):
+            yield
+            # What the request has begun may commit after its response.
+            await machine.world.clock.advance(machine.quiet_s)
+        difference = rows.difference()
+        if difference:
+            raise violated(request.operation, f"{who} changed something: {difference}", 6)
+    await _compare(machine, sent, before, who, pages)
+
+
+async def snapshot(machine: ApiMachine, sent: Sent, pages: Iterable[ApiRequest]) -> dict[str, Any]:
+    """What the API shows to this actor on these pages."""
     seen: dict[str, Any] = {}
-    for request in _readable(machine, sent):
+    for request in pages:
         response = await request.send(sent.actor.web)
         judge(machine.document, request, response, strict=False)
         if response.status_code != 429 and response.status_code < 500:  # "later" is no answer
@@ -293,27 +323,12 @@ async def snapshot(machine: ApiMachine, sent: Sent) -> dict[str, Any]:
     return seen
 
 
-def _readable(machine: ApiMachine, sent: Sent) -> Iterable[Request]:
-    found: dict[str, Request] = {}
-    for operation, names in machine.operations.values():
-        if operation.method == "GET":
-            if not any(p.required for p in operation.parameters):
-                found[operation.name] = request_for(operation, {}, names)
-            elif operation.path == sent.request.operation.path:
-                same = Request(operation, sent.request.path)
-                if all(p.where == "path" for p in operation.parameters if p.required):
-                    found[operation.name] = same
-    for other in reversed(machine.sent):
-        name = other.request.operation.name
-        if other.request.operation.method == "GET" and other.actor is sent.actor:
-            found.setdefault(name, other.request)
-    return list(found.values())[:READS_MAX]
-
-
-async def _compare(machine: ApiMachine, sent: Sent, before: dict[str, Any], who: str) -> None:
+async def _compare(
+    machine: ApiMachine, sent: Sent, before: dict[str, Any], who: str, pages: Iterable[ApiRequest]
+) -> None:
     if not before:
         return
-    after = await snapshot(machine, sent)
+    after = await snapshot(machine, sent, pages)
     for request, seen in before.items():
         if request in after and after[request] != seen:
             raise violated(
@@ -332,7 +347,7 @@ def _short(value: Any) -> str:
 def steady(value: Any) -> Any:
     """A body without what changes by itself: times, versions."""
     if isinstance(value, dict):
-        return {k: steady(v) for k, v in value.items() if not _VOLATILE.fullmatch(k)}
+        return {k: steady(v) for k, v in value.items() if not VOLATILE.fullmatch(k)}
     if isinstance(value, list):
         return [steady(each) for each in value]
     return value

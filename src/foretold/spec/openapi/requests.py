@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from foretold.spec.openapi.document import Operation
+from foretold.spec.openapi.document import ApiOperation
 from foretold.spec.openapi.uploads import MEDIA, Upload
 
 BODY = "body"
@@ -21,10 +21,10 @@ CREDENTIAL = re.compile(r"authorization$|(x[-_])?(api|access|auth)[-_]?(key|toke
 
 
 @dataclass(frozen=True)
-class Request:
+class ApiRequest:
     """What an actor asks for."""
 
-    operation: Operation
+    operation: ApiOperation
     path: str
     query: list[tuple[str, str]] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Request:
     def __str__(self) -> str:
         return f"{self.operation.method} {self.path}"
 
-    def under_another_key(self, number: int) -> Request:
+    def under_another_key(self, number: int) -> ApiRequest:
         """The same, with an idempotency key that nobody has used."""
         name = next(name for name in self.headers if KEY_NAME.match(name))
         old = self.headers[name]
@@ -126,8 +126,8 @@ def text_of(value: Any) -> str:
 
 
 def request_for(
-    operation: Operation, arguments: Mapping[str, Any], names: Mapping[str, str]
-) -> Request:
+    operation: ApiOperation, arguments: Mapping[str, Any], names: Mapping[str, str]
+) -> ApiRequest:
     """The request that a rule's arguments mean. `names`: which argument each parameter became."""
     path, query = operation.path, []
     headers: dict[str, str] = {}
@@ -146,7 +146,7 @@ def request_for(
         elif parameter.where == "cookie":
             cookies[parameter.name] = quote(text_of(value))
     body = arguments.get(names.get(BODY, ""), OMITTED)
-    return Request(operation, path, query, headers, cookies, body, body is not OMITTED)
+    return ApiRequest(operation, path, query, headers, cookies, body, body is not OMITTED)
 
 
 class _Omitted:

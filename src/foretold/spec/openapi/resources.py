@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from foretold.arguments import nearest
 from foretold.errors import UsageError
-from foretold.spec.openapi.document import Document, Operation, Parameter
+from foretold.spec.openapi.document import ApiOperation, Document, Parameter
 
 WRAPPERS = {"data", "results", "result", "content", "entries", "records", "rows", "list", "page"}
 IDS = ("id", "uuid", "pk")
@@ -69,7 +69,7 @@ def _endings(name: str) -> list[str]:
     return ["_".join(parts[start:]) for start in range(len(parts))]
 
 
-def resource_of(operation: Operation) -> str:
+def resource_of(operation: ApiOperation) -> str:
     """What the path is about: its last part that is no parameter."""
     fixed = [part for part in operation.path.split("/") if part and not part.startswith("{")]
     return singular(fixed[-1]) if fixed else "root"
@@ -79,7 +79,7 @@ class Resources:
     """What a document's operations want and give."""
 
     def __init__(
-        self, document: Document, operations: Iterable[Operation], feeds: Mapping[str, str]
+        self, document: Document, operations: Iterable[ApiOperation], feeds: Mapping[str, str]
     ) -> None:
         self._document = document
         self._feeds = {words(name): singular(resource) for name, resource in feeds.items()}
@@ -118,8 +118,8 @@ class Resources:
                 )
             if resource not in known:
                 raise UsageError(
-                    f"foretold.openapi(feeds=…): {name!r} shall name one {resource!r}, but no "
-                    f"answer has the id of one. There are those of: {', '.join(sorted(known))}."
+                    f"foretold.openapi(feeds=…): {name!r} should name a {resource!r}, but no "
+                    f"response has the id of one. Known resources: {', '.join(sorted(known))}."
                     f"{nearest(resource, known)}"
                 )
 
@@ -135,7 +135,7 @@ class Resources:
                 elif _TOKEN.fullmatch(plain):
                     yield Key(plain, "id")
 
-    def chosen_by_client(self, operation: Operation) -> list[tuple[Parameter, Key]]:
+    def chosen_by_client(self, operation: ApiOperation) -> list[tuple[Parameter, Key]]:
         """`PUT /notes/{name}`: who writes a thing chooses what it is called."""
         last = operation.path.rstrip("/").rpartition("/")[2]
         return [
@@ -157,12 +157,12 @@ class Resources:
                             self.wanted.add(key)
                             self.links.setdefault(operation.name, []).append((link.pointer, key))
 
-    def key_of(self, operation: Operation, parameter: Parameter) -> Key | None:
+    def key_of(self, operation: ApiOperation, parameter: Parameter) -> Key | None:
         """What a parameter in the path names; None if it is one of a few words."""
         keys = self._keys_of(operation, parameter)
         return next((key for key in keys if key in self.given), keys[-1] if keys else None)
 
-    def _keys_of(self, operation: Operation, parameter: Parameter) -> list[Key]:
+    def _keys_of(self, operation: ApiOperation, parameter: Parameter) -> list[Key]:
         """What it may name, the likeliest first."""
         name = words(parameter.name)
         if "enum" in parameter.schema or "const" in parameter.schema:
@@ -204,7 +204,7 @@ class Resources:
 
     # What answers have
 
-    def _gives(self, operation: Operation) -> Iterator[Key]:
+    def _gives(self, operation: ApiOperation) -> Iterator[Key]:
         for status, schema in operation.answers.items():
             if schema is not None and status.startswith("2"):
                 yield from self._in_schema(schema, self.names_of(operation, schema), 0)
@@ -215,7 +215,7 @@ class Resources:
             about = resource_of(operation)
             yield from (k for k in self.wanted if k.resource == about and k.field in fields)
 
-    def names_of(self, operation: Operation, schema: Any) -> set[str]:
+    def names_of(self, operation: ApiOperation, schema: Any) -> set[str]:
         """What the things in an answer may be called: by the path, and by the schema's title."""
         names: set[str] = set()
         while isinstance(schema, Mapping):
@@ -227,7 +227,7 @@ class Resources:
         known = names & {key.resource for key in self.wanted}
         return known or (names | {resource_of(operation)}) - {""}
 
-    def sorted_in(self, operation: Operation) -> set[str]:
+    def sorted_in(self, operation: ApiOperation) -> set[str]:
         """What has its kind said beside its id: `target`, if there is a `target_type`."""
         of_body = self._properties(operation.body.schema) if operation.body is not None else {}
         fields = {words(p.name): p.schema for p in operation.parameters} | of_body
@@ -285,7 +285,7 @@ class Resources:
         """Whether a parameter of that name is somebody's id, of whatever."""
         return words(name) in IDS or _ID_OF.fullmatch(words(name)) is not None
 
-    def harvest(self, operation: Operation, answer: Any) -> Iterator[tuple[Key, Any]]:
+    def harvest(self, operation: ApiOperation, answer: Any) -> Iterator[tuple[Key, Any]]:
         """The ids in an answer."""
         schema = next((s for k, s in operation.answers.items() if k[0] == "2" and s), {})
         yield from self._in_value(answer, self.names_of(operation, schema), 0)

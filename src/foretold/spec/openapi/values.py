@@ -47,7 +47,7 @@ _KINDS = {
 """What a schema without a type speaks about."""
 
 
-class TooDeep(Impossible):
+class EndlessSchema(Impossible):
     """A schema that contains itself: this branch ends here."""
 
     def __init__(self, reference: str) -> None:
@@ -84,13 +84,13 @@ class Values:
             return _any_json()
         if not isinstance(schema, Mapping):
             said = "a schema that is `false` allows no value at all"
-            raise Impossible(said if schema is False else f"{schema!r} is no schema")
+            raise Impossible(said if schema is False else f"{schema!r} is not a schema")
         followed = _references(schema)
         depth += bool(followed)
         if depth > DEPTH_MAX:
             for each in followed:
                 if not needed or each in self._within:
-                    raise TooDeep(each)
+                    raise EndlessSchema(each)
         self._within += followed
         try:
             return self._checked(self._made(schema, depth, needed))
@@ -141,7 +141,7 @@ class Values:
                 both = {"allOf": [rest, arm]} if set(rest) - _ANNOTATIONS else arm
                 try:
                     arms.append(self.strategy(both, depth, needed=must))
-                except TooDeep as deep:
+                except EndlessSchema as deep:
                     error = deep
         if not arms:
             raise error
@@ -218,7 +218,7 @@ class Values:
             return st.tuples(*first).map(list)
         try:
             items = self.strategy(schema.get("items", {}), depth, needed=low > 0)
-        except TooDeep:
+        except EndlessSchema:
             if low:
                 raise
             return st.just([])
@@ -236,7 +236,7 @@ class Values:
                 continue  # it is for answers alone
             try:
                 found = self.field(name, part, depth, needed=name in required)
-            except TooDeep:
+            except EndlessSchema:
                 if name in required:
                     raise
                 continue
@@ -256,7 +256,7 @@ class Values:
     def _with_more(self, fixed: Strategy, more: Any, schema: Schema, depth: int) -> Strategy:
         try:
             values = self.strategy(more, depth)
-        except TooDeep:
+        except EndlessSchema:
             return fixed
         low = schema.get("minProperties", 0)
         high = schema.get("maxProperties", max(low, EXTRA_MAX))

@@ -24,16 +24,17 @@ from foretold.tape.shrink.holds import (
     two_into_one,
     until_someone_ended,
 )
-from foretold.tape.shrink.slows import drop_slows, shorten_slows
+from foretold.tape.shrink.slows import add_up_slows, drop_slows, shorten_slows
 from foretold.tape.shrink.steps import drop_steps
 from foretold.tape.shrink.together import add_up, lower_alike, lower_equal, one_large
-from foretold.tape.shrink.whole import calm_streams, one_of_many
+from foretold.tape.shrink.whole import calm_streams, calm_world, one_of_many
 from foretold.tape.tape import Tape
 
 StillFails = Callable[[Tape], bool]
 Pass = Callable[[Tape, StillFails], Tape]
 
 PASSES: tuple[Pass, ...] = (
+    calm_world,
     calm_streams,
     narrow_settings,
     drop_steps,
@@ -52,6 +53,7 @@ PASSES: tuple[Pass, ...] = (
     lower_equal,
     lower_alike,
     add_up,
+    add_up_slows,
     shorten_slows,
 )
 

@@ -1,16 +1,19 @@
-"""Slow steps: those not needed go, and the others get shorter."""
+"""Slow steps: those not needed go, one takes over the time of another, and all get shorter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from foretold.tape.schedule import Key, Schedule, Slow
+from foretold.tape.schedule import SLOW_NS_MAX, Key, Schedule, Slow
 from foretold.tape.shrink.minimise import smallest_sublist
 from foretold.tape.tape import Tape
 
 GRAIN = 16
 """Delays are told with two digits: what lies within one part of so many is not looked for."""
+ADDED_UP_MAX = 8
+"""Of more slow steps, not all pairs are tried."""
 
 
 def drop_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
@@ -29,6 +32,24 @@ def drop_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     if tape.schedule.slows:
         smallest_sublist(list(tape.schedule.slows.values()), fails_with)
     return best
+
+
+def add_up_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+    """One step is late by what two were late by, wherever that still fails."""
+    if len(tape.schedule.slows) > ADDED_UP_MAX:
+        return tape
+    while (smaller := next(filter(still_fails, _added_up(tape)), None)) is not None:
+        tape = smaller
+    return tape
+
+
+def _added_up(tape: Tape) -> Iterator[Tape]:
+    slows = tape.schedule.slows
+    for first, second in itertools.permutations(slows.values(), 2):
+        if (ns := first.ns + second.ns) <= SLOW_NS_MAX:
+            left = {key: slow for key, slow in slows.items() if key != first.key}
+            left[second.key] = replace(second, ns=ns)
+            yield tape.derived(schedule=Schedule(tape.schedule.holds, left))
 
 
 def shorten_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:

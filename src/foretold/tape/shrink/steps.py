@@ -51,7 +51,7 @@ def drop_steps(tape: Tape, still_fails: StillFails) -> Tape:
     return tape
 
 
-class Step(NamedTuple):
+class ProgramStep(NamedTuple):
     """One step: its choices, with the mark that follows it, and what it refers to."""
 
     number: int
@@ -70,7 +70,7 @@ def _drop_steps_of(tape: Tape, name: str, still_fails: StillFails) -> Tape:
     head, steps = steps_of(tape.choices[name])
     best = tape
 
-    def fails_with(kept: list[Step], instead: Instead = next_older) -> bool:
+    def fails_with(kept: list[ProgramStep], instead: Instead = next_older) -> bool:
         nonlocal best
         candidate = tape.derived(choices={**tape.choices, name: joined(head, kept, instead)})
         if still_fails(candidate):
@@ -88,7 +88,7 @@ def _drop_steps_of(tape: Tape, name: str, still_fails: StillFails) -> Tape:
     return best
 
 
-def steps_of(entries: Sequence[Choice]) -> tuple[list[Choice], list[Step]]:
+def steps_of(entries: Sequence[Choice]) -> tuple[list[Choice], list[ProgramStep]]:
     """What comes before the first step, with that one's mark, and the steps."""
     marks = [n for n, c in enumerate(entries) if c.label.startswith(MORE) and c.value]
     if not marks:
@@ -105,11 +105,11 @@ def steps_of(entries: Sequence[Choice]) -> tuple[list[Choice], list[Step]]:
                 at = len(values) - 1 - block[place].value % len(values)
                 meant[place] = values.pop(at) if block[place].label.startswith(TAKE) else values[at]
         _add(held, block, number)
-        steps.append(Step(number, block, number + 1 < len(marks), meant))
+        steps.append(ProgramStep(number, block, number + 1 < len(marks), meant))
     return list(entries[: marks[0] + 1]), steps
 
 
-def joined(head: Sequence[Choice], steps: Sequence[Step], instead: Instead) -> list[Choice]:
+def joined(head: Sequence[Choice], steps: Sequence[ProgramStep], instead: Instead) -> list[Choice]:
     """The choices of a program of these steps alone."""
     if not steps:
         return list(head[:-1])  # without the mark of the first step

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from foretold.tape.schedule import Schedule
 from foretold.tape.shrink.edit import with_values
 from foretold.tape.shrink.minimise import smallest_sublist
 from foretold.tape.tape import Tape
@@ -12,6 +13,35 @@ from foretold.tape.tape import Tape
 SOONER = (1, 2, 4, 8, 16, 32)
 """By how much what the others had put off may happen sooner without them."""
 ALONE_TRIED_MAX = 10
+
+
+PROGRAM = ("workload", "entropy", "knob", "prophecy")
+"""What the program itself drew: its calls and their values."""
+COARSE_FROM = 8
+"""Of fewer streams each is soon tried by itself."""
+
+
+def calm_world(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+    """A run that drew much: most of it may be needless at once. First only what the program drew is
+    kept, in calm order; then all but the faults; then all but what was late or held."""
+    drawn = [name for name, entries in tape.choices.items() if any(c.value for c in entries)]
+    if len(drawn) < COARSE_FROM:
+        return tape
+    program = {name: tape.choices[name] for name in drawn if _family(name) in PROGRAM}
+    without_faults = {n: tape.choices[n] for n in drawn if _family(n) not in ("fault", "buggify")}
+    for coarse in (
+        tape.derived(choices=program, schedule=Schedule()),
+        tape.derived(choices=without_faults),
+    ):
+        if still_fails(coarse):
+            tape = coarse
+            break
+    in_order = tape.derived(schedule=Schedule())
+    return in_order if len(tape.schedule) and still_fails(in_order) else tape
+
+
+def _family(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def calm_streams(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
@@ -41,7 +71,7 @@ def one_of_many(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     families: defaultdict[str, list[str]] = defaultdict(list)
     for name, entries in tape.choices.items():
         if name.count("/") > 1 and any(choice.value for choice in entries):
-            families[name.partition("/")[0]].append(name)
+            families[_family(name)].append(name)
     for family, members in families.items():
         for kept in members[:ALONE_TRIED_MAX] if len(members) > 1 else ():
             others = [name for name in members if name != kept]

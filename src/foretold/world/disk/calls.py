@@ -45,6 +45,7 @@ class Calls(NameCalls, FileCalls):
         """`open`. What is wrong with the arguments, and real files, the real one sees to."""
         if not _is_sound(mode, buffering, encoding, errors, newline):
             return RealPath(os.devnull)
+        file = file if isinstance(file, int) else os.fspath(file)  # also for `name`
         raw_mode = mode.replace("b", "").replace("t", "")
         opened = self._open_raw(file, raw_mode, closefd, opener)
         if isinstance(opened, RealPath):

@@ -15,8 +15,9 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from foretold import handles
 from foretold.errors import UsageError
 from foretold.kernel import fence
 from foretold.tape import Stream
@@ -43,8 +44,9 @@ ORDERS: Final = 4
 """In how many orders directories are listed: 0 is by name."""
 
 
+@handles.shown_as(handles.Disk)
 class Disk:
-    """The disk of one host. It outlives the host's processes."""
+    """A file system and the process that uses it. `handles.Disk` says what is for users."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -66,7 +68,6 @@ class Disk:
     # --- for tests -------------------------------------------------------------------------------
 
     def read(self, path: str | os.PathLike[str]) -> bytes:
-        """What the file holds, as programs on this host see it."""
         where = self._absolute(path)
         try:
             node = self.fs.node(where, self.fs.root)
@@ -81,8 +82,6 @@ class Disk:
         return node.content.read(0, node.size) if isinstance(node, File) else b""
 
     def write(self, path: str | os.PathLike[str], data: bytes | str) -> None:
-        """Put a file there, with the directories on the way. It is durable: it was there before
-        the programs were."""
         content = data.encode() if isinstance(data, str) else data
         where = self._absolute(path)
         directory = self.fs.root
@@ -91,7 +90,7 @@ class Disk:
             node = self.fs.entry(directory, parent)
             node = self.fs.new_directory(directory, parent) if node is None else node
             if not isinstance(node, Directory):
-                raise UsageError(f"disk.write({where!r}): {parent} is no directory")
+                raise UsageError(f"disk.write({where!r}): {parent} is not a directory")
             directory = node
         file = self.fs.new_file(0o644)
         if file.content.write(0, content) < len(content):
@@ -102,15 +101,12 @@ class Disk:
         self.fs.plant(directory, name, file)
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is something of this name; the program's own files count."""
         try:
             return self.fs.find(self._absolute(path), self.fs.root).node is not None
         except OSError:
             return False
 
     def tree(self, below: str | os.PathLike[str] = "/") -> dict[str, bytes | str | None]:
-        """All that was written: a file's content as bytes, a symbolic link's target as text, None
-        for an empty directory that somebody made."""
         start = self._absolute(below).rstrip("/") + "/"
         found: dict[str, bytes | str | None] = {}
         for path, node in self.fs.walk_all():
@@ -125,22 +121,18 @@ class Disk:
         return found
 
     def space(self, n: int | None) -> None:
-        """Limit the disk to `n` bytes in all; None: no limit. It is given out in pages of 4 KiB."""
         if n is not None and n < 0:
             raise UsageError(f"disk.space({n}): a disk has 0 bytes or more")
         self.fs.space.limit = None if n is None else n // PAGE
 
     @property
     def used(self) -> int:
-        """How many bytes are taken."""
         return self.fs.space.used * PAGE
 
     def sync(self) -> None:
-        """Everything becomes durable, as if a long time had passed."""
         self.fs.make_durable()
 
     def unsynced(self) -> list[str]:
-        """What a power cut could take now."""
         names = [str(entry) for entry in self.fs.journal.pending]
         files = [
             f"data of {path}"
@@ -161,13 +153,10 @@ class Disk:
             self._process = Calls(self.host, self.fs, self.real)
         return self._process
 
-    def call(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
-        """A call of the process that runs on the host now."""
-        return self.process.call(name, args, names)
-
     def end_process(self) -> None:
         """The process is gone: its files are closed, its buffers are lost. The disk stays."""
         process, self._process = self._process, None
+        self.host.calls.clear()
         if process is not None:
             process.die()
 
@@ -175,7 +164,7 @@ class Disk:
         """What was not durable may be gone."""
         self.end_process()
         for text in power_cut(self.fs, self.choices):
-            self.host.world.note_fault(f"{self.host.name} {text}")
+            self.host.world.note_fault(f"{self.host.name} {text}", self.host.name)
 
     @property
     def choices(self) -> Stream:
@@ -193,6 +182,7 @@ class Disk:
 
     def _now_ns(self) -> int:
         clock = self.host.kernel.clock
+        clock.reads += 1  # the program may look at the times of its files
         now_ns = clock.wall_now_ns()
         return now_ns - now_ns % TICK_NS
 

@@ -115,10 +115,9 @@ class DiskFile(io.RawIOBase):
 
     def _opened(self) -> OpenFile:
         """The open file; somebody may have closed the descriptor behind our back."""
-        found = self._calls.files.get(self._fd)
-        if found is None:
+        if self._calls.dead:
             raise failure(errno.EBADF)
-        return found
+        return self._calls.opened(self._fd)
 
     def readinto(self, buffer: Any) -> int:
         self._check(reads=True)

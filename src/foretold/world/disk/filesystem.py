@@ -10,37 +10,39 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from foretold.world.disk.content import Space
 from foretold.world.disk.errors import failure
 from foretold.world.disk.journal import Journal
-from foretold.world.disk.nodes import Directory, File, Node, Symlink
+from foretold.world.disk.nodes import Directory, File, Inode, Symlink
 from foretold.world.disk.openfile import FILE_SIZE_MAX, OpenFile
 from foretold.world.disk.walk import SPECIAL, Found, walk
 
 ROOT_NUMBER: Final = 2
 _FIRST_NUMBER: Final = 11  # ext4 keeps those below for itself
+_PLAIN_CHARS: Final = 1_000
+"""No path of so many characters is too long for Linux."""
 WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 
 
 class Lower(Protocol):
     """Files that are there without having been written: the program's own."""
 
-    def find(self, directory: Directory, name: str) -> Node | None:
+    def find(self, directory: Directory, name: str) -> Inode | None:
         """What is there under this name, if anything."""
 
     def names(self, directory: Directory) -> list[str]:
         """All names that are there."""
 
-    def lift(self, directory: Directory, name: str, node: Node) -> Node:
+    def lift(self, directory: Directory, name: str, node: Inode) -> Inode:
         """Make it a node like any other, since it is about to change."""
 
 
 class Trouble(Protocol):
     """What a disk that is not healthy does."""
 
-    def before(self, what: str, node: Node | None) -> None:
+    def before(self, what: str, node: Inode | None) -> None:
         """Something is about to happen: may take time, or raise."""
 
     def before_write(
@@ -69,7 +71,7 @@ class FileSystem:
 
     # --- looking ---------------------------------------------------------------------------------
 
-    def entry(self, directory: Directory, name: str) -> Node | None:
+    def entry(self, directory: Directory, name: str) -> Inode | None:
         """What a name leads to, here."""
         node = directory.entries.get(name)
         if node is None and self.lower is not None and directory.backing is not None:
@@ -79,7 +81,19 @@ class FileSystem:
     def find(self, path: str, base: Directory, *, follow: bool | None = True) -> Found:
         return walk(self.root, base, path, self.entry, follow=follow)
 
-    def node(self, path: str, base: Directory, *, follow: bool = True) -> Node:
+    def plain_node(self, path: str, base: Directory) -> Inode | None:
+        """A file or directory that plain names lead to, as most do; None says nothing yet."""
+        if not path or len(path) > _PLAIN_CHARS or path[-1] == "/":
+            return None
+        at: Any = self.root if path[0] == "/" else base
+        for name in path.split("/"):
+            if name:
+                if type(at) is not Directory:
+                    return None
+                at = at.entries.get(name)
+        return at if type(at) is File or type(at) is Directory else None
+
+    def node(self, path: str, base: Directory, *, follow: bool = True) -> Inode:
         """What is there, or ENOENT."""
         node = self.find(path, base, follow=follow).node
         if node is None:
@@ -101,7 +115,7 @@ class FileSystem:
                 return sorted(names + below)
         return self.order(names)
 
-    def walk_all(self) -> Iterator[tuple[str, Node]]:
+    def walk_all(self) -> Iterator[tuple[str, Inode]]:
         """Every path that was made here, in a fixed order. Not what lies below."""
         left: list[tuple[str, Directory]] = [("", self.root)]
         while left:
@@ -229,7 +243,7 @@ class FileSystem:
 
     # --- files -----------------------------------------------------------------------------------
 
-    def open(self, path: str, flags: int, mode: int, base: Directory) -> OpenFile | Node:
+    def open(self, path: str, flags: int, mode: int, base: Directory) -> OpenFile | Inode:
         """Open a file or a directory. A file of the real disk that is only read is given back as
         it is: whoever asks opens that."""
         if flags & os.O_TMPFILE == os.O_TMPFILE:
@@ -244,7 +258,7 @@ class FileSystem:
         if found.node is None:
             if not creates:
                 raise failure(errno.ENOENT)
-            node: Node = File(self.next_number(), mode & 0o7777, self.now_ns(), self.space)
+            node: Inode = File(self.next_number(), mode & 0o7777, self.now_ns(), self.space)
             self._enter(found, node, "create")
             return OpenFile(self, node, flags, path)
         if exclusive:
@@ -254,7 +268,7 @@ class FileSystem:
     def _ends_in_a_name(self, path: str, base: Directory) -> bool:
         return self.find(path, base, follow=None).name not in SPECIAL
 
-    def _open_found(self, found: Found, flags: int, path: str) -> OpenFile | Node:
+    def _open_found(self, found: Found, flags: int, path: str) -> OpenFile | Inode:
         node = found.node
         writes = bool(flags & WRITES)
         if isinstance(node, Directory):
@@ -301,17 +315,17 @@ class FileSystem:
         node.content.truncate(size)
         node.mtime_ns = node.ctime_ns = self.now_ns()
 
-    def chmod(self, node: Node, mode: int) -> None:
+    def chmod(self, node: Inode, mode: int) -> None:
         node.mode = stat.S_IFMT(node.mode) | (mode & 0o7777)
         node.ctime_ns = self.now_ns()
 
-    def own(self, path: str, base: Directory, *, follow: bool = True) -> Node:
+    def own(self, path: str, base: Directory, *, follow: bool = True) -> Inode:
         """What is there, as a node that may be changed."""
         return self._owned(self.find(path, base, follow=follow))
 
     # --- durability ------------------------------------------------------------------------------
 
-    def sync_node(self, node: Node) -> None:
+    def sync_node(self, node: Inode) -> None:
         """`fsync`. Of a file: its content and size, not the name that leads to it."""
         try:
             self.before("fsync", node)
@@ -339,7 +353,7 @@ class FileSystem:
             if isinstance(node, File):
                 node.content.commit()
 
-    def plant(self, directory: Directory, name: str, node: Node) -> None:
+    def plant(self, directory: Directory, name: str, node: Inode) -> None:
         """Put something there that was there always."""
         directory.entries[name] = directory.durable[name] = node
 
@@ -356,7 +370,7 @@ class FileSystem:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def before(self, what: str, node: Node | None) -> None:
+    def before(self, what: str, node: Inode | None) -> None:
         if self.trouble is not None:
             self.trouble.before(what, node)
 
@@ -372,7 +386,7 @@ class FileSystem:
         self._next_number += 1
         return self._next_number
 
-    def _owned(self, found: Found) -> Node:
+    def _owned(self, found: Found) -> Inode:
         if found.node is None:
             raise failure(errno.ENOENT)
         if self.lower is not None and found.name in found.parent.lower:
@@ -383,7 +397,7 @@ class FileSystem:
         if directory.gone:
             raise failure(errno.ENOENT)
 
-    def _enter(self, found: Found, node: Node, what: str) -> None:
+    def _enter(self, found: Found, node: Inode, what: str) -> None:
         """A new name for a node."""
         self._check_parent(found.parent)
         if self.space.limit is not None and self.space.used >= self.space.limit:
@@ -391,14 +405,14 @@ class FileSystem:
         self.before("create", None)
         self._change(what, (found.parent, found.name, node))
 
-    def _change(self, what: str, *changes: tuple[Directory, str, Node | None]) -> None:
+    def _change(self, what: str, *changes: tuple[Directory, str, Inode | None]) -> None:
         self.before("names", None)
         now_ns = self.now_ns()
         for directory, _, _ in changes:
             directory.mtime_ns = directory.ctime_ns = now_ns
         self.journal.add(what, *changes)
 
-    def _dropped(self, node: Node) -> None:
+    def _dropped(self, node: Inode) -> None:
         """One name less."""
         node.nlink -= 1
         node.ctime_ns = self.now_ns()
@@ -406,7 +420,7 @@ class FileSystem:
             node.forget_if_unused()
 
 
-def _is_inside(directory: Directory, ancestor: Node) -> bool:
+def _is_inside(directory: Directory, ancestor: Inode) -> bool:
     """Whether `directory` is `ancestor` or lies below it."""
     at = directory
     while at is not ancestor:

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from foretold.world.disk.nodes import Directory, Node
+from foretold.world.disk.nodes import Directory, Inode
 
 ENTRIES_MAX: Final = 1_000
 """A kernel writes back by itself what is old: the oldest changes are durable after so many."""
 
-Change = tuple[Directory, str, Node | None]
+Change = tuple[Directory, str, Inode | None]
 """In this directory that name leads to the node from now on; or to nothing."""
 
 
 @dataclass(slots=True)
-class Entry:
+class JournalEntry:
     """One operation that is not durable yet."""
 
     what: str
@@ -35,7 +35,7 @@ class Journal:
     """What was done to directories since they were last synced."""
 
     def __init__(self) -> None:
-        self.pending: list[Entry] = []
+        self.pending: list[JournalEntry] = []
 
     def add(self, what: str, *changes: Change) -> None:
         """Do it where programs see it, and remember that it is not durable."""
@@ -44,7 +44,7 @@ class Journal:
                 del directory.entries[name]
             else:
                 directory.entries[name] = node
-        self.pending.append(Entry(what, changes))
+        self.pending.append(JournalEntry(what, changes))
         if len(self.pending) > ENTRIES_MAX:
             self.commit(1)
 

@@ -29,12 +29,13 @@ from typing import Final, NamedTuple
 from foretold.kernel import fence
 from foretold.kernel.file_patches import real_temporary_directory
 from foretold.world.disk.filesystem import FileSystem
-from foretold.world.disk.nodes import Directory, Node, Symlink
+from foretold.world.disk.nodes import Directory, Inode, Symlink
 
 PYTEST_FOLDERS: Final = "pytest-of-"
+SOURCE_ENDINGS: Final = (".py", ".pyc")
 
 
-class LowerFile(Node):
+class LowerFile(Inode):
     """A real file that nobody has written to."""
 
     __slots__ = ("path",)
@@ -72,7 +73,7 @@ class RealFiles:
 
     # --- what the file system asks ---------------------------------------------------------------
 
-    def find(self, directory: Directory, name: str) -> Node | None:
+    def find(self, directory: Directory, name: str) -> Inode | None:
         known = directory.lower.get(name)
         if known is not None or name in directory.hidden or directory.backing is None:
             return known
@@ -90,8 +91,8 @@ class RealFiles:
         node = directory.lower[name] = self._node(directory, path, found)
         return node
 
-    def _node(self, directory: Directory, path: str, found: os.stat_result) -> Node:
-        node: Node
+    def _node(self, directory: Directory, path: str, found: os.stat_result) -> Inode:
+        node: Inode
         if stat.S_ISDIR(found.st_mode):
             name = os.path.basename(path)
             node = Directory(found.st_ino, stat.S_IMODE(found.st_mode), 0, directory, name)
@@ -117,7 +118,7 @@ class RealFiles:
         known = directory.hidden | directory.entries.keys()
         return [name for name in found if name not in known]
 
-    def lift(self, directory: Directory, name: str, node: Node) -> Node:
+    def lift(self, directory: Directory, name: str, node: Inode) -> Inode:
         del directory.lower[name]
         directory.hidden.add(name)
         if isinstance(node, LowerFile):
@@ -125,7 +126,7 @@ class RealFiles:
         self._fs.plant(directory, name, node)
         return node
 
-    def _copy(self, node: LowerFile) -> Node:
+    def _copy(self, node: LowerFile) -> Inode:
         with fence.passage(), open(node.path, "rb") as file:
             data = file.read()
         copy = self._fs.new_file(stat.S_IMODE(node.mode))
@@ -147,7 +148,7 @@ class RealFiles:
 
     def is_source(self, path: str) -> bool:
         """Whether it is a Python source that lies anywhere: those may always be read."""
-        if not path.endswith((".py", ".pyc")):
+        if not path.endswith(SOURCE_ENDINGS):
             return False
         with fence.passage():
             return os.path.isfile(path)

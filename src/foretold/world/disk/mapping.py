@@ -44,7 +44,7 @@ class DiskMap(_Real):
         made._shared = access == mmap.ACCESS_WRITE
         made._read_only = access == mmap.ACCESS_READ
         made._known = b""
-        opened.refs += 1
+        opened.users += 1
         calls.maps.append(made)
         made.take()
         return made
@@ -96,7 +96,7 @@ class DiskMap(_Real):
         _Real.close(self)
         if alive:
             self._calls.maps.remove(self)
-            self._calls.release(self._opened)
+            self._opened.one_user_less()
 
     def __exit__(self, *exc: object) -> None:
         self.close()

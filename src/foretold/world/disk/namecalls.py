@@ -11,11 +11,14 @@ from typing import Any, Final
 from foretold.kernel.file_patches import RealPath
 from foretold.world.disk.content import PAGE
 from foretold.world.disk.errors import failure
+from foretold.world.disk.lower import SOURCE_ENDINGS
 from foretold.world.disk.nodes import Directory, Symlink
 from foretold.world.disk.process import Process, real_path, text
 
 _BLOCKS: Final = (1 << 40) // PAGE
 """How large a disk without a limit says it is: a terabyte."""
+_LINK_IS_LINKAT: Final = "os.name" in (os.link.__text_signature__ or "")  # type: ignore[attr-defined]  # builtins have it
+"""Since 3.14 `os.link` follows (CPython's issue 81793); its signature tells which it is."""
 
 
 class NameCalls(Process):
@@ -26,9 +29,15 @@ class NameCalls(Process):
     def stat(
         self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True
     ) -> os.stat_result | RealPath:
+        if type(path) is str and dir_fd is None:
+            plain = self.fs.plain_node(path, self.cwd)
+            if plain is not None:
+                return plain.stat()
         try:
             node = self.node_at(path, dir_fd, follow=follow_symlinks)
         except FileNotFoundError:
+            if not text(path).endswith(SOURCE_ENDINGS):
+                raise
             where = self.absolute(path, dir_fd)
             if self.real.is_source(where) and not self._was_removed(where):
                 return RealPath(where)
@@ -88,7 +97,7 @@ class NameCalls(Process):
         names: list[Any] = self.fs.names(directory)
         if isinstance(prefix, bytes):
             names = [os.fsencode(name) for name in names]
-        return Scan([Entry(self, directory, prefix, name) for name in names])
+        return Scan([ScannedEntry(self, directory, prefix, name) for name in names])
 
     def statvfs(self, path: Any) -> os.statvfs_result:
         self.node_at(path, None)
@@ -99,15 +108,11 @@ class NameCalls(Process):
             (PAGE, PAGE, blocks, free, free, 1 << 24, 1 << 24, 1 << 24, 0, 255)
         )
 
-    fstatvfs = statvfs
-
     def pathconf(self, path: Any, name: Any) -> int:
         self.node_at(path, None)
         known = {"PC_NAME_MAX": 255, "PC_PATH_MAX": 4_096, "PC_LINK_MAX": 65_000}
         numbers = {os.pathconf_names[each]: value for each, value in known.items()}
         return numbers.get(os.pathconf_names.get(name, name), -1)
-
-    fpathconf = pathconf
 
     # --- names -----------------------------------------------------------------------------------
 
@@ -143,8 +148,9 @@ class NameCalls(Process):
         follow_symlinks: bool = True,
     ) -> None:
         self.passes("link")
-        # Without descriptors Python calls link(2), which on Linux does not follow.
-        follow = follow_symlinks and (src_dir_fd is not None or dst_dir_fd is not None)
+        # Without descriptors older Pythons call link(2), which on Linux does not follow.
+        at = _LINK_IS_LINKAT or src_dir_fd is not None or dst_dir_fd is not None
+        follow = follow_symlinks and at
         bases = (self.base(src_dir_fd), self.base(dst_dir_fd))
         self.fs.link(text(src), text(dst), bases, follow=follow)
 
@@ -173,9 +179,6 @@ class NameCalls(Process):
     ) -> None:
         self.fs.chmod(self.own_node_at(path, dir_fd, follow=follow_symlinks), mode)
 
-    def fchmod(self, fd: int, mode: int) -> None:
-        self.fs.chmod(self.opened(fd).node, mode)
-
     def chown(
         self,
         path: Any,
@@ -192,8 +195,6 @@ class NameCalls(Process):
 
     def lchown(self, path: Any, uid: int, gid: int) -> None:
         self.chown(path, uid, gid, follow_symlinks=False)
-
-    fchown = chown
 
     def utime(
         self,
@@ -237,8 +238,6 @@ class NameCalls(Process):
             raise failure(errno.ENOTDIR)
         self.cwd = node
 
-    fchdir = chdir
-
     def getcwd(self) -> str:
         if self.cwd.gone:
             raise failure(errno.ENOENT)
@@ -252,7 +251,7 @@ class NameCalls(Process):
         return before
 
 
-class Entry:
+class ScannedEntry:
     """What `os.scandir` gives: `os.DirEntry`, which cannot be made from Python."""
 
     __slots__ = ("_calls", "_directory", "name", "path")
@@ -313,13 +312,13 @@ class Entry:
 class Scan:
     """The iterator of `os.scandir`."""
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[ScannedEntry]) -> None:
         self._entries = iter(entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[ScannedEntry]:
         return self
 
-    def __next__(self) -> Entry:
+    def __next__(self) -> ScannedEntry:
         return next(self._entries)
 
     def close(self) -> None:

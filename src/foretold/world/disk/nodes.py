@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from foretold.world.disk.openfile import OpenFile
 
 BLOCK = 512
+NS = 1_000_000_000
 DEVICE_NUMBER = 0xFD01
 DIRECTORY_SIZE = 4_096
 
 
-class Node:
+class Inode:
     """What all of them have: a number, a mode, links, times."""
 
     __slots__ = (
@@ -42,16 +43,17 @@ class Node:
 
     def stat(self) -> os.stat_result:
         """As `os.stat` gives it."""
-        times = (self.atime_ns, self.mtime_ns, self.ctime_ns)
-        seconds = [ns // 1_000_000_000 for ns in times]
-        shown = (self.mode, self.number, self.device, self.nlink, self.uid, self.gid, self.size)
-        more: dict[str, Any] = {"st_blksize": 4_096, "st_blocks": self.blocks, "st_rdev": 0}
-        for name, ns in zip(("st_atime", "st_mtime", "st_ctime"), times, strict=True):
-            more[name], more[f"{name}_ns"] = ns / 1e9, ns
-        return os.stat_result((*shown, *seconds), more)
+        at, mt, ct = self.atime_ns, self.mtime_ns, self.ctime_ns
+        named: dict[str, Any] = {
+            "st_blksize": 4_096, "st_blocks": self.blocks, "st_rdev": 0,
+            "st_atime": at / 1e9, "st_mtime": mt / 1e9, "st_ctime": ct / 1e9,
+            "st_atime_ns": at, "st_mtime_ns": mt, "st_ctime_ns": ct,
+        }  # fmt: skip
+        owner = (self.mode, self.number, self.device, self.nlink, self.uid, self.gid)
+        return os.stat_result((*owner, self.size, at // NS, mt // NS, ct // NS), named)
 
 
-class File(Node):
+class File(Inode):
     """A regular file. It lives as long as a name or a descriptor leads to it."""
 
     __slots__ = ("content", "locked_by", "opens")
@@ -77,7 +79,7 @@ class File(Node):
             self.content.free()
 
 
-class Directory(Node):
+class Directory(Inode):
     """Names. `entries` is what programs see, `durable` what is on the platter.
 
     Below a directory may lie one of the real machine (`backing`), whose names shine through unless
@@ -95,14 +97,14 @@ class Directory(Node):
         self.parent = parent or self
         self.name = name
         """Its last name, if it has none any more."""
-        self.entries: dict[str, Node] = {}
-        self.durable: dict[str, Node] = {}
+        self.entries: dict[str, Inode] = {}
+        self.durable: dict[str, Inode] = {}
         self.gone = False
         self.standard = False
         """Made with the disk: no program's doing."""
         self.backing: str | None = None
         self.hidden: set[str] = set()
-        self.lower: dict[str, Node] = {}
+        self.lower: dict[str, Inode] = {}
         self.nlink = 2
 
     @property
@@ -124,7 +126,7 @@ class Directory(Node):
         return "/" + "/".join(reversed(parts))
 
 
-class Symlink(Node):
+class Symlink(Inode):
     """A name that stands for a path."""
 
     __slots__ = ("target",)
@@ -138,7 +140,7 @@ class Symlink(Node):
         return len(os.fsencode(self.target))
 
 
-class Device(Node):
+class Device(Inode):
     """A file whose bytes come from elsewhere: /dev/zero, /dev/urandom, /dev/full."""
 
     __slots__ = ("read", "write")

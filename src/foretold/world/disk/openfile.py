@@ -9,12 +9,14 @@ import errno
 import fcntl
 import os
 import select
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from foretold.world.disk.errors import failure
-from foretold.world.disk.nodes import Device, Directory, File, Node
+from foretold.world.disk.nodes import Device, Directory, File, Inode
+from foretold.world.net import descriptors
 
 if TYPE_CHECKING:
+    from foretold.world.disk.calls import Calls
     from foretold.world.disk.filesystem import FileSystem
 
 OFFSET_MAX = (1 << 63) - 1
@@ -22,33 +24,37 @@ FILE_SIZE_MAX = (1 << 44) - 4_096
 """ext4's, with blocks of 4 KiB."""
 
 
-class OpenFile:
-    """An open file description."""
+MAX_COUNT: Final = 0x7FFFF000
+"""Linux reads and writes no more than this at once."""
+_KEPT_FLAGS: Final = os.O_APPEND | os.O_NONBLOCK
+_NOT_TOLD: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_CLOEXEC
 
-    __slots__ = ("fds", "flags", "fs", "lock", "node", "offset", "path", "refs")
-    users = 0
-    """Nobody waits for a file."""
 
-    def __init__(self, fs: FileSystem, node: Node, flags: int, path: str) -> None:
+class OpenFile(descriptors.OpenDescriptor):
+    """An open file description. A process must have it (`process`) before `os` can use it."""
+
+    process: Calls
+
+    def __init__(self, fs: FileSystem, node: Inode, flags: int, path: str) -> None:
         self.fs = fs
         self.node = node
-        self.flags = flags
+        self._flags = flags
         self.path = path
         self.offset = 0
         self.fds: list[int] = []
-        """For the table of descriptors."""
-        self.refs = 0
-        self.lock = fcntl.LOCK_UN
+        self.users = 0
+        self.held = fcntl.LOCK_UN
+        """The advisory lock."""
         if isinstance(node, File):
             node.opens += 1
 
     @property
     def readable_by_flags(self) -> bool:
-        return self.flags & os.O_ACCMODE != os.O_WRONLY
+        return self._flags & os.O_ACCMODE != os.O_WRONLY
 
     @property
     def writable_by_flags(self) -> bool:
-        return self.flags & os.O_ACCMODE != os.O_RDONLY
+        return self._flags & os.O_ACCMODE != os.O_RDONLY
 
     def readable(self) -> bool:
         """To a selector a file is always ready."""
@@ -60,8 +66,18 @@ class OpenFile:
         """What `poll` reports of a file."""
         return select.POLLIN | select.POLLOUT
 
+    @property
+    def flags(self) -> int:
+        return self._flags & ~_NOT_TOLD
+
+    def set_flags(self, flags: int) -> None:
+        self._flags = self._flags & ~_KEPT_FLAGS | flags & _KEPT_FLAGS
+
+    def stir(self) -> None:
+        """To those who watch it, it is always ready."""
+
     def released(self) -> None:
-        """The table has no number for it any more; `refs` has counted that."""
+        self.close()
 
     def close(self) -> None:
         """The last descriptor is gone."""
@@ -69,6 +85,59 @@ class OpenFile:
         if isinstance(self.node, File):
             self.node.opens -= 1
             self.node.forget_if_unused()
+
+    # --- what a process does with it: it takes time, and stands in the trace ---------------------
+
+    def take(self, size: int) -> bytes:
+        self.process.settle_maps()
+        data = self.read(min(size, MAX_COUNT))
+        self.process.passes("read", len(data))
+        return data
+
+    def take_at(self, size: int, offset: int) -> bytes:
+        self.process.settle_maps()
+        data = self.pread(size, offset)
+        self.process.passes("read", len(data))
+        return data
+
+    def put(self, data: bytes) -> int:
+        self.process.settle_maps()
+        n = self.write(data)
+        self.process.passes("write", n)
+        return n
+
+    def put_at(self, data: bytes, offset: int) -> int:
+        self.process.settle_maps()
+        n = self.pwrite(data, offset)
+        self.process.passes("write", n)
+        return n
+
+    def cut(self, size: int) -> None:
+        self.process.settle_maps()
+        self.truncate(size)
+        self.process.passes("truncate")
+
+    def flush(self) -> None:
+        self.process.settle_maps()
+        self.process.passes("fsync")
+        self.sync()
+
+    def stat(self, fd: int) -> os.stat_result:
+        self.process.settle_maps()
+        return self.node.stat()
+
+    def lock(self, operation: int) -> None:
+        kind = operation & ~fcntl.LOCK_NB
+        if kind == fcntl.LOCK_UN:
+            self.unlock()
+            return
+        if kind not in (fcntl.LOCK_SH, fcntl.LOCK_EX):
+            raise failure(errno.EINVAL)
+        while not self.can_lock(kind):  # who was woken with others may be too late
+            if operation & fcntl.LOCK_NB:
+                raise failure(errno.EWOULDBLOCK)
+            self.process.host.block_until(lambda: self.can_lock(kind), None)
+        self.take_lock(kind)
 
     # --- bytes -----------------------------------------------------------------------------------
 
@@ -95,7 +164,7 @@ class OpenFile:
         return data
 
     def write(self, data: bytes | memoryview) -> int:
-        if self.flags & os.O_APPEND and isinstance(self.node, File):
+        if self._flags & os.O_APPEND and isinstance(self.node, File):
             self.offset = self.node.content.size
         n = self.pwrite(data, self.offset)
         self.offset += n
@@ -109,7 +178,7 @@ class OpenFile:
         if isinstance(self.node, Device):
             return self.node.write(len(data))
         file = self._file()
-        if self.flags & os.O_APPEND:
+        if self._flags & os.O_APPEND:
             offset = file.content.size  # Linux appends whatever the offset says
         if offset + len(data) > FILE_SIZE_MAX:
             raise failure(errno.EFBIG)
@@ -120,7 +189,7 @@ class OpenFile:
         if not n:
             raise failure(errno.ENOSPC)
         self._changed()
-        if self.flags & (os.O_SYNC | os.O_DSYNC):
+        if self._flags & (os.O_SYNC | os.O_DSYNC):
             self.sync()
         return n
 
@@ -169,17 +238,17 @@ class OpenFile:
         others = [each for each in self.node.locked_by if each is not self]
         if kind == fcntl.LOCK_EX:
             return not others
-        return all(each.lock == fcntl.LOCK_SH for each in others)
+        return all(each.held == fcntl.LOCK_SH for each in others)
 
     def take_lock(self, kind: int) -> None:
         """Take it, in the place of the one that is held."""
         self.unlock()
-        self.lock = kind
+        self.held = kind
         if isinstance(self.node, File):
             self.node.locked_by.append(self)
 
     def unlock(self) -> None:
-        if self.lock != fcntl.LOCK_UN:
-            self.lock = fcntl.LOCK_UN
+        if self.held != fcntl.LOCK_UN:
+            self.held = fcntl.LOCK_UN
             if isinstance(self.node, File):
                 self.node.locked_by.remove(self)

@@ -11,6 +11,7 @@ import errno
 import os
 import sys
 from _thread import get_ident
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel.computer import computer_of
@@ -18,10 +19,10 @@ from foretold.kernel.file_patches import ELSEWHERE, RealPath
 from foretold.world.disk.errors import failure
 from foretold.world.disk.filesystem import FileSystem
 from foretold.world.disk.lower import LowerFile, RealFiles
-from foretold.world.disk.nodes import Directory, Node
+from foretold.world.disk.nodes import Directory, Inode
 from foretold.world.disk.openfile import OpenFile
 from foretold.world.disk.walk import NullInPath
-from foretold.world.importtime import ImportTime
+from foretold.world.net import descriptors
 from foretold.world.net.descriptors import FIRST
 
 if TYPE_CHECKING:
@@ -31,8 +32,12 @@ if TYPE_CHECKING:
 FSYNC_STEPS: Final = 50
 """How many steps' time a sync takes on a healthy disk."""
 READ_WHY: Final = (
-    "The real machine has it, the simulated disk has not: another machine may have something else."
+    "The real machine has it, the simulated disk does not, and another machine may differ."
 )
+
+OF_THE_KERNEL: Final = ("/proc", "/sys")
+"""What Linux says about a machine. Libraries look there for the number of processors or the use of
+memory, and do without where it is missing, as it is in some containers."""
 
 
 class Elsewhere(Exception):
@@ -46,11 +51,10 @@ class Process:
         self.host = host
         self.fs = fs
         self.real = real
-        self.files: dict[int, OpenFile] = {}
-        """What its descriptors stand for; the numbers themselves are the host's to give."""
         self.maps: list[DiskMap] = []
         """Files that it has mapped into its memory."""
-        self.descriptors = host.descriptors
+        self.descriptors: descriptors.Descriptors = host.descriptors
+        """What its descriptors stand for: its files are there, and its sockets and pipes."""
         self.dead = False
         self.umask_bits = 0o022
         self.cwd = fs.directory(real.working_directory, fs.root)
@@ -60,34 +64,55 @@ class Process:
         neither the host nor its world alive."""
         self.settle_maps()  # the kernel has seen each change of a shared mapping
         self.dead = True
-        for opened in {id(each): each for each in self.files.values()}.values():
-            opened.close()
-        self.files.clear()
+        files = self.descriptors.files
+        mine = {fd: each for fd, each in files.items() if isinstance(each, OpenFile)}
+        for fd in mine:
+            del files[fd]
+        for opened in {id(each): each for each in mine.values()}.values():
+            opened.released()
         self.maps.clear()
         del self.host, self.fs, self.real, self.cwd, self.descriptors
 
-    def call(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
-        """Answer a call of the standard library."""
-        try:
-            return getattr(self, name)(*args, **names)
-        except Elsewhere:
-            return ELSEWHERE
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                found = self._ask_others(name, args, names)
-                if found is not NotImplemented:
-                    return found
-            if error.filename is None:
-                self._name_files(error, name, args, names)
-            raise
-        except NullInPath:
-            if name == "io_open" or sys.version_info < (3, 13):
-                raise ValueError("embedded null byte") from None
-            raise ValueError(f"{name}: embedded null character in path") from None
+    def answer_of(self, name: str) -> Callable[..., Any]:
+        """Who answers a call of the standard library about a path."""
+        method: Callable[..., Any] = getattr(self, name)
+        files = self.descriptors.files
+
+        def answer(*args: Any, **names: Any) -> Any:
+            if args and type(args[0]) is int and name != "umask":
+                found = files.get(args[0])
+                if found is None or not isinstance(found, OpenFile):
+                    return self._about_no_file(name, args[0], found)
+            try:
+                return method(*args, **names)
+            except Elsewhere:
+                return ELSEWHERE
+            except OSError as error:
+                if isinstance(error, FileNotFoundError):
+                    other = self._ask_others(name, args, names)
+                    if other is not NotImplemented:
+                        return other
+                if error.filename is None:
+                    self._name_files(error, name, args, names)
+                raise
+            except NullInPath:
+                if name == "io_open" or sys.version_info < (3, 13):
+                    raise ValueError("embedded null byte") from None
+                raise ValueError(f"{name}: embedded null character in path") from None
+
+        return answer
+
+    def _about_no_file(self, name: str, fd: int, found: descriptors.OpenDescriptor | None) -> Any:
+        """A pipe or a socket where a path could stand."""
+        if found is None:
+            raise failure(errno.EBADF)
+        if name == "stat":
+            return found.stat(fd)
+        raise failure(errno.ENOTDIR if name in ("listdir", "scandir", "chdir") else errno.EINVAL)
 
     def _ask_others(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
         """What is no file may be something else that has a path on this host."""
-        answer = self.host.answer(f"os.{name}")
+        answer = self.host.stack.unix.answers.get(name)
         return NotImplemented if answer is None else answer(*args, **names)
 
     def _name_files(
@@ -111,14 +136,14 @@ class Process:
         return node
 
     def opened(self, fd: int) -> OpenFile:
-        """What a descriptor stands for. Real ones and sockets are not ours."""
+        """The file that a descriptor stands for. Real ones are elsewhere, others are no files."""
         if not isinstance(fd, int):
             raise TypeError(f"an integer is required (got type {type(fd).__name__})")
-        found = self.files.get(fd)
-        if found is None:
-            if fd >= FIRST and self.descriptors.file(fd) is None:
-                raise failure(errno.EBADF)
-            raise Elsewhere
+        found = self.descriptors.files.get(fd)
+        if not isinstance(found, OpenFile):
+            if found is None and fd < FIRST:
+                raise Elsewhere
+            raise failure(errno.EBADF if found is None else errno.EINVAL)
         if self.maps:
             self.settle_maps()
         return found
@@ -135,18 +160,16 @@ class Process:
 
     def give(self, opened: OpenFile) -> int:
         """A descriptor for an open file."""
-        opened.refs += 1
-        fd = self.descriptors.give(opened)  # type: ignore[arg-type]  # has all that the table asks for
-        self.files[fd] = opened
-        return fd
+        opened.process = self  # type: ignore[assignment]  # all processes are Calls
+        return self.descriptors.give(opened)
 
-    def node_at(self, path: Any, dir_fd: int | None, *, follow: bool = True) -> Node:
+    def node_at(self, path: Any, dir_fd: int | None, *, follow: bool = True) -> Inode:
         """What a path or a descriptor leads to, to be looked at."""
         if isinstance(path, int):
             return self.opened(path).node
         return self.fs.node(text(path), self.base(dir_fd), follow=follow)
 
-    def own_node_at(self, path: Any, dir_fd: int | None = None, *, follow: bool = True) -> Node:
+    def own_node_at(self, path: Any, dir_fd: int | None = None, *, follow: bool = True) -> Inode:
         """What a path or a descriptor leads to, to be changed."""
         if isinstance(path, int):
             return self.opened(path).node
@@ -166,9 +189,14 @@ class Process:
             return RealPath(where)
         if self.real.is_missed(where):
             host = self.host
-            named = "home" if host is host.world.home else f"host({host.name!r})"
-            instead = f"world.{named}.disk.write({where!r}, b'…')  # put it on the simulated disk"
-            host.escaped(f"{call}({where!r})", READ_WHY, instead)
+            instead = f"world.host({host.name!r}).disk.write({where!r}, b'…')"
+            if not where.startswith(OF_THE_KERNEL):
+                instead += "  # put it on the simulated disk"
+                host.escaped(f"{call}({where!r})", READ_WHY, instead)
+            host.kernel.notes[
+                f"{call}({where!r}): a host has no /proc and no /sys, so this is missing there. A "
+                f"program that needs it can use {instead}"
+            ] = None
         raise error
 
     def _was_removed(self, path: str) -> bool:
@@ -186,7 +214,8 @@ class Process:
         level reads: the next run finds the module there."""
         if self.maps:
             self.refresh_maps()
-        if type(computer_of(get_ident())) is ImportTime:
+        computer = computer_of(get_ident())
+        if computer is not None and computer.is_importing:
             return
         clock = self.host.kernel.clock
         clock.ns += clock.step_ns * (FSYNC_STEPS if call in ("fsync", "fdatasync") else 1)
@@ -213,6 +242,6 @@ def _named(path: Any) -> Any:
     return path if isinstance(path, int) else os.fspath(path)
 
 
-def real_path(node: Node) -> RealPath | None:
+def real_path(node: Inode) -> RealPath | None:
     """Where on the real disk a node is, if it is there."""
     return RealPath(node.path) if isinstance(node, LowerFile) else None

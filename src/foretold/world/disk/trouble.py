@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from foretold.world.disk.content import SECTOR
 from foretold.world.disk.errors import failure
-from foretold.world.disk.nodes import File, Node
+from foretold.world.disk.nodes import File, Inode
 
 if TYPE_CHECKING:
     from foretold.tape import Stream
@@ -40,7 +40,7 @@ class DiskTrouble:
         """How much longer each operation takes."""
         self.stalled_until_ns = 0
 
-    def before(self, what: str, node: Node | None) -> None:
+    def before(self, what: str, node: Inode | None) -> None:
         kernel = self.host.kernel
         if self.slow_ns:
             kernel.jump_to(kernel.clock.ns + self.slow_ns)

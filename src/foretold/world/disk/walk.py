@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from foretold.world.disk.errors import failure
-from foretold.world.disk.nodes import Directory, Node, Symlink
+from foretold.world.disk.nodes import Directory, Inode, Symlink
 
 NAME_MAX: Final = 255
 PATH_MAX: Final = 4_096
@@ -28,7 +28,7 @@ class Found(NamedTuple):
     parent: Directory
     name: str
     """The last component; one of `SPECIAL` if the path ends in such a one."""
-    node: Node | None
+    node: Inode | None
     slash: bool
     """The path ended with a slash: it means a directory."""
 
@@ -37,7 +37,7 @@ def walk(
     root: Directory,
     base: Directory,
     path: str,
-    entry: Callable[[Directory, str], Node | None],
+    entry: Callable[[Directory, str], Inode | None],
     *,
     follow: bool | None = True,
 ) -> Found:

@@ -2,7 +2,7 @@
 
     foretold.explore(main, faults=foretold.faults.network)
     foretold.explore(main, faults=foretold.faults.network.only("reset", "partition"))
-    foretold.explore(main, faults=foretold.faults.network + foretold.faults.hosts)
+    foretold.explore(main, faults=foretold.faults.network + foretold.faults.hosts.on("worker*"))
 
 One kind of fault per file; `nemesis.py` decides when which of them strikes, and keeps all of them
 inside a budget. Never: a fault that does not end, bytes that change on the way, a name that leads
@@ -22,11 +22,14 @@ from foretold.world.faults.disk_stall import DISK_STALL
 from foretold.world.faults.dns_missing import DNS_MISSING
 from foretold.world.faults.dns_slow import DNS_SLOW
 from foretold.world.faults.duplication import DUPLICATION
+from foretold.world.faults.external import KINDS as EXTERNAL_KINDS
 from foretold.world.faults.faultset import FaultSet, fault_kinds, faults_text, name_sets
 from foretold.world.faults.hold import HOLD
 from foretold.world.faults.io_error import IO_ERROR
+from foretold.world.faults.join import JOIN
 from foretold.world.faults.kill import KILL
 from foretold.world.faults.latency import LATENCY
+from foretold.world.faults.leave import LEAVE, RESTART
 from foretold.world.faults.loss import LOSS
 from foretold.world.faults.lost_fsync import LOST_FSYNC
 from foretold.world.faults.misdirected_write import MISDIRECTED_WRITE
@@ -62,6 +65,10 @@ hosts = FaultSet.of(KILL, PAUSE, CLOCK_SKEW, CRASH)
 """What happens to hosts other than the test's own. Only a program that is made to be killed
 survives these: they are in a run if they are asked for, and never part of another set."""
 
+churn = FaultSet.of(JOIN, LEAVE, RESTART)
+"""Hosts come and go: those that stand by join (`host.standby(main)`), others leave for a while or
+are restarted, each with a proper goodbye. For systems whose members change."""
+
 disk = FaultSet.of(
     IO_ERROR,
     DISK_FULL,
@@ -84,14 +91,26 @@ postgres = FaultSet.of(*POSTGRES_KINDS)
 web = FaultSet.of(*WEB_KINDS)
 """What happens to HTTP requests between a client and a server (`world.web`)."""
 
+external = FaultSet.of(*EXTERNAL_KINDS)
+"""What a host outside of the program's own system does to its calls (`world.external`)."""
+
 name_sets(
-    network=network, hosts=hosts, disk=disk, disk_errors=disk_errors, postgres=postgres, web=web
+    network=network,
+    hosts=hosts,
+    churn=churn,
+    disk=disk,
+    disk_errors=disk_errors,
+    postgres=postgres,
+    web=web,
+    external=external,
 )
 
 __all__ = [
     "FaultSet",
+    "churn",
     "disk",
     "disk_errors",
+    "external",
     "fault_kinds",
     "faults_text",
     "hosts",

@@ -19,6 +19,7 @@ class BitRot(Kind):
     """One bit of one file that has content."""
 
     name = "bit_rot"
+    aims = True
     strikes = "disk"
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
@@ -36,7 +37,9 @@ class BitRot(Kind):
         sector = bytearray(file.content.sector(number) or bytes(SECTOR))
         sector[low] ^= 1 << bit
         file.content.put_sector(number, bytes(sector))
-        ground.world.note_fault(f"bit rot on {host.name}: bit {bit} of byte {at} of {path}")
+        ground.world.note_fault(
+            f"bit rot on {host.name}: bit {bit} of byte {at} of {path}", host.name
+        )
         yield 0.0
 
 

@@ -10,17 +10,13 @@ from functools import partial
 from foretold.tape import Stream
 from foretold.world.faults.kind import BetweenHosts, Undo
 from foretold.world.faults.nemesis import Ground
-from foretold.world.net.path import Path
 
 
 class Clog(BetweenHosts):
     """Nothing for a while, then everything."""
 
     name = "clog"
-    touches = "clogged"
-
-    def is_untouched(self, path: Path) -> bool:
-        return not path.clogged_until_ns
+    touches = "clogged_until_ns"
 
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
         ground.world.network.clog(a, b, lasts_s)

@@ -9,26 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from foretold.tape import Stream
-from foretold.world.faults.kind import OnDisk, Undo
-from foretold.world.faults.nemesis import Ground
+from foretold.world.faults.kind import TroubleOnDisk
 
 
-class DiskFull(OnDisk):
+class DiskFull(TroubleOnDisk):
     """No room, until somebody cleans up."""
 
     name = "disk_full"
     touches = "disk room"
+    sets = "full"
+    over = "the disk of {} has room again"
 
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
-        trouble = host.disk.trouble
-        trouble.full = True
-        ground.world.note_fault(f"the disk of {host.name} is full")
-
-        def undo() -> None:
-            trouble.full = False
-            ground.world.note_fault(f"the disk of {host.name} has room again")
-
-        return undo
+    def trouble(self, choices: Stream) -> tuple[Any, str]:
+        return True, "the disk of {} is full"
 
 
 DISK_FULL = DiskFull()

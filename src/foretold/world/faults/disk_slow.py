@@ -9,29 +9,22 @@ from typing import Any
 
 from foretold.kernel.clock import to_ns
 from foretold.tape import Stream
-from foretold.world.faults.kind import OnDisk, Undo
-from foretold.world.faults.nemesis import Ground
+from foretold.world.faults.kind import TroubleOnDisk
 
 SLOW_S = (0.005, 0.02, 0.1)
 
 
-class DiskSlow(OnDisk):
+class DiskSlow(TroubleOnDisk):
     """Each operation a little."""
 
     name = "disk_slow"
     touches = "disk speed"
+    sets = "slow_ns"
+    over = "the disk of {} is quick again"
 
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+    def trouble(self, choices: Stream) -> tuple[Any, str]:
         slow_s = choices.pick(SLOW_S, "each operation takes")
-        trouble = host.disk.trouble
-        trouble.slow_ns = to_ns(slow_s)
-        ground.world.note_fault(f"the disk of {host.name} takes {slow_s:g} s for each operation")
-
-        def undo() -> None:
-            trouble.slow_ns = 0
-            ground.world.note_fault(f"the disk of {host.name} is quick again")
-
-        return undo
+        return to_ns(slow_s), f"the disk of {{}} takes {slow_s:g} s for each operation"
 
 
 DISK_SLOW = DiskSlow()

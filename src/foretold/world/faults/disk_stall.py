@@ -17,6 +17,7 @@ class DiskStall(Kind):
     """One long operation for all who come meanwhile."""
 
     name = "disk_stall"
+    aims = True
     strikes = "disk"
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
@@ -26,13 +27,15 @@ class DiskStall(Kind):
         lasts_s = choices.pick(LASTS_S, "lasts")
         trouble = host.disk.trouble
         trouble.stalled_until_ns = ground.world.wire.now_ns + to_ns(lasts_s)
-        ground.world.note_fault(f"the disk of {host.name} stands still for {lasts_s:g} s")
+        ground.world.note_fault(
+            f"the disk of {host.name} stands still for {lasts_s:g} s", host.name
+        )
         try:
             yield lasts_s
         finally:
             trouble.stalled_until_ns = 0
             ground.give_back("disk stall", host.name)
-            ground.world.note_fault(f"the disk of {host.name} goes on")
+            ground.world.note_fault(f"the disk of {host.name} goes on", host.name)
 
 
 DISK_STALL = DiskStall()

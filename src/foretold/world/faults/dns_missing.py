@@ -13,6 +13,7 @@ class DnsMissing(Kind):
     """One host's name."""
 
     name = "dns_missing"
+    aims = True
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         world = ground.world

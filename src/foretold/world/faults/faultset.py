@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from foretold.arguments import nearest
 from foretold.errors import UsageError
+from foretold.world.faults.aim import AT, Aim, Aimed, aim_at, aim_of
 from foretold.world.faults.kind import Kind
 
 _KNOWN: dict[str, Kind] = {}
@@ -23,7 +24,7 @@ class FaultSet:
 
     def __init__(self, kinds: tuple[str, ...]) -> None:
         order = list(_KNOWN)
-        self.kinds = tuple(sorted(dict.fromkeys(kinds), key=order.index))
+        self.kinds = tuple(sorted(dict.fromkeys(kinds), key=lambda name: order.index(_plain(name))))
 
     @classmethod
     def of(cls, *kinds: Kind) -> FaultSet:
@@ -40,16 +41,38 @@ class FaultSet:
     def only(self, *names: str) -> FaultSet:
         """These kinds alone."""
         self._check(names, "only")
-        return FaultSet(names)
+        return FaultSet(tuple(name for name in self.kinds if _is_named(name, names)))
 
     def without(self, *names: str) -> FaultSet:
         """All kinds but these."""
         self._check(names, "without")
-        return FaultSet(tuple(name for name in self.kinds if name not in names))
+        return FaultSet(tuple(name for name in self.kinds if not _is_named(name, names)))
+
+    def on(self, *names: str) -> FaultSet:
+        """The same kinds, on these hosts alone: names, or patterns such as `"worker*"`. Kinds
+        between hosts strike ways with one of them at an end; kinds of no host are left out."""
+        return self._aimed("on", Aim(aim_at("on", *names)))
+
+    def between(self, one: str, other: str) -> FaultSet:
+        """The kinds that strike ways between two hosts, or between hosts of two patterns."""
+        aim = Aim(aim_at("between", one), aim_at("between", other))
+        return self._aimed("between", aim, lambda kind: kind.strikes == "network")
+
+    def _aimed(self, verb: str, aim: Aim, fits: Callable[[Kind], bool] = bool) -> FaultSet:
+        kinds = [name for name in self.kinds if AT not in name and _KNOWN[name].aims]
+        aimed = tuple(f"{name}{AT}{aim}" for name in kinds if fits(_KNOWN[name]))
+        if not aimed:
+            raise UsageError(
+                f"{verb}(…): none of {', '.join(self.kinds) or 'these faults'} can be aimed at "
+                "hosts.\n"
+                '  right: foretold.faults.hosts.on("worker*"), '
+                'foretold.faults.network.between("api", "db")'
+            )
+        return FaultSet(aimed)
 
     def _check(self, names: tuple[str, ...], verb: str) -> None:
         for name in names:
-            if name not in self.kinds:
+            if not any(_is_named(kind, (name,)) for kind in self.kinds):
                 known = ", ".join(self.kinds)
                 raise UsageError(
                     f"{verb}({name!r}): this set has no such kind; it has {known}."
@@ -90,7 +113,7 @@ def faults_text(faults: Any) -> str:
     if faults is None:
         return ""
     if isinstance(faults, str):
-        names = [tuple(_SETS.get(name, (name,))) for name in faults.split()]
+        names = [_kinds_named(name) for name in faults.split()]
         kinds = fault_kinds(" ".join(itertools.chain.from_iterable(names)))
         return str(FaultSet(tuple(kind.name for kind in kinds)))
     if isinstance(faults, FaultSet):
@@ -106,16 +129,37 @@ def sets_within(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     ones, and the kinds that are in none of them."""
     left = dict.fromkeys(text.split())
     found = {}
+    aims = dict.fromkeys("".join(name.partition(AT)[1:]) for name in left)
     for name, kinds in sorted(_SETS.items(), key=lambda each: -len(each[1])):
-        if len(kinds) and all(kind in left for kind in kinds):
-            found[name] = tuple(kinds)
-            left = {kind: None for kind in left if kind not in kinds}
+        for aim in aims:
+            aimed = [f"{kind}{aim}" for kind in kinds if not aim or _KNOWN[kind].aims]
+            if aimed and all(kind in left for kind in aimed):
+                found[f"{name}{aim}"] = tuple(aimed)
+                left = {kind: None for kind in left if kind not in aimed}
     return found, list(left)
+
+
+def _plain(name: str) -> str:
+    """The kind, without its aim."""
+    return name.partition(AT)[0]
+
+
+def _is_named(kind: str, names: tuple[str, ...]) -> bool:
+    return kind in names or _plain(kind) in names
+
+
+def _kinds_named(name: str) -> tuple[str, ...]:
+    """A kind, or the kinds of a set: `hosts`, `hosts@worker*`."""
+    word, _, aim = name.partition(AT)
+    if word not in _SETS:
+        return (name,)
+    found = _SETS[word]
+    return tuple(found._aimed(name, aim_of(aim)) if aim else found)
 
 
 def fault_kinds(text: str) -> list[Kind]:
     """The kinds behind a tape's setting."""
-    for name in text.split():
+    for name in map(_plain, text.split()):
         if name not in _KNOWN:
             known = ", ".join(_KNOWN)
             meant = nearest(name, [*_KNOWN, *_SETS])
@@ -123,4 +167,14 @@ def fault_kinds(text: str) -> list[Kind]:
             raise UsageError(
                 f"there is no fault {name!r}; there are {known}, and the sets {sets}.{meant}"
             )
-    return [_KNOWN[name] for name in text.split()]
+    return [_kind(name) for name in text.split()]
+
+
+def _kind(name: str) -> Kind:
+    word, _, aim = name.partition(AT)
+    kind = _KNOWN[word]
+    if not aim:
+        return kind
+    if not kind.aims:
+        raise UsageError(f"{name!r}: {word} strikes no host, so it cannot be aimed. Write {word!r}")
+    return Aimed(kind, aim_of(aim))

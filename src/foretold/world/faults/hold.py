@@ -10,17 +10,13 @@ from functools import partial
 from foretold.tape import Stream
 from foretold.world.faults.kind import BetweenHosts, Undo
 from foretold.world.faults.nemesis import Ground
-from foretold.world.net.path import Path
 
 
-class Hold(BetweenHosts):
+class HoldMessages(BetweenHosts):
     """Kept back, then let go."""
 
     name = "hold"
     touches = "held"
-
-    def is_untouched(self, path: Path) -> bool:
-        return not path.held
 
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
         network = ground.world.network
@@ -28,4 +24,4 @@ class Hold(BetweenHosts):
         return partial(network.release, a, b)
 
 
-HOLD = Hold()
+HOLD = HoldMessages()

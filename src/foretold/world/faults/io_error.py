@@ -10,29 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 from foretold.tape import Stream
-from foretold.world.faults.kind import OnDisk, Undo
-from foretold.world.faults.nemesis import Ground
+from foretold.world.faults.kind import TroubleOnDisk
 
 OPERATIONS = (("fsync",), ("write",), ("read",), ("write", "fsync"), ("read", "write", "fsync"))
 
 
-class IoError(OnDisk):
+class IoError(TroubleOnDisk):
     """Some operations fail, all of their sort."""
 
     name = "io_error"
     touches = "disk errors"
+    sets = "failing"
+    over = "the disk of {} works again"
 
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+    def trouble(self, choices: Stream) -> tuple[Any, str]:
         failing = choices.pick(OPERATIONS, "operations")
-        trouble = host.disk.trouble
-        trouble.failing = frozenset(failing)
-        ground.world.note_fault(f"the disk of {host.name} fails ({', '.join(failing)})")
-
-        def undo() -> None:
-            trouble.failing = frozenset()
-            ground.world.note_fault(f"the disk of {host.name} works again")
-
-        return undo
+        return frozenset(failing), f"the disk of {{}} fails ({', '.join(failing)})"
 
 
 IO_ERROR = IoError()

@@ -29,6 +29,8 @@ class Kind:
     name: str
     strikes: str = "network"
     """What must be in use before there is anything to strike: `network`, `host` or `disk`."""
+    aims = False
+    """It strikes a host, or the way between two, so that it can be aimed at some of them."""
     on_occasion = False
     """It strikes no instant: whoever has an occasion for it asks whether it does."""
     effect: Literal["unknown", "at once", "told"] = "unknown"
@@ -62,12 +64,13 @@ class Kind:
 class BetweenHosts(Kind):
     """A fault on the way between two hosts that have spoken to each other."""
 
+    aims = True
     touches: str
     """Which property of a path it changes: two faults never change the same one at once."""
 
     def is_untouched(self, path: Path) -> bool:
         """Whether the path is as it should be; a test's own faults are not undone by ours."""
-        raise NotImplementedError
+        return not getattr(path, self.touches)
 
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
         """Do it; the answer undoes it."""
@@ -84,9 +87,6 @@ class SomePackets(BetweenHosts):
     """Something happens to a share of what is sent between two hosts; `touches` says what."""
 
     shares: tuple[float, ...]
-
-    def is_untouched(self, path: Path) -> bool:
-        return not getattr(path, self.touches)
 
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
         world, paths = ground.world, ground.paths(a, b)
@@ -113,6 +113,7 @@ class SomeDatagrams(SomePackets):
 class OnHost(Kind):
     """A fault of one host, other than the test's own."""
 
+    aims = True
     strikes = "host"
     effect = "at once"
 
@@ -130,6 +131,7 @@ class OnHost(Kind):
 class OnDisk(Kind):
     """A fault of one host's disk; the test's own host has one as well, if it uses files."""
 
+    aims = True
     strikes = "disk"
     effect = "told"
     touches: str
@@ -144,3 +146,26 @@ class OnDisk(Kind):
         if host is not None:
             begin = partial(self.begin, ground, host, choices)
             yield from self.last(ground, self.touches, host.name, lambda _: begin(), choices)
+
+
+class TroubleOnDisk(OnDisk):
+    """One property of the disk is wrong for a while (`world/disk/trouble.py`)."""
+
+    sets: str
+    over: str = ""
+    """What is noted when it ends; `{}` is the host."""
+
+    def trouble(self, choices: Stream) -> tuple[Any, str]:
+        """The value of the property, and what is noted; `{}` is the host."""
+        raise NotImplementedError
+
+    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+        value, noted = self.trouble(choices)
+        setattr(host.disk.trouble, self.sets, value)
+        ground.world.note_fault(noted.format(host.name), host.name)
+        return partial(self._end, ground, host, type(value)())
+
+    def _end(self, ground: Ground, host: Any, nothing: Any) -> None:
+        setattr(host.disk.trouble, self.sets, nothing)
+        if self.over:
+            ground.world.note_fault(self.over.format(host.name), host.name)

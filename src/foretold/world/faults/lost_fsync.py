@@ -10,26 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from foretold.tape import Stream
-from foretold.world.faults.kind import OnDisk, Undo
-from foretold.world.faults.nemesis import Ground
+from foretold.world.faults.kind import TroubleOnDisk
 
 
-class LostFsync(OnDisk):
+class LostFsync(TroubleOnDisk):
     """A disk that lies."""
 
     name = "lost_fsync"
     touches = "disk honesty"
+    sets = "lying"
+    over = "syncs on {} are honest again"
 
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
-        trouble = host.disk.trouble
-        trouble.lying = True
-        ground.world.note_fault(f"syncs on {host.name} are lost")
-
-        def undo() -> None:
-            trouble.lying = False
-            ground.world.note_fault(f"syncs on {host.name} are honest again")
-
-        return undo
+    def trouble(self, choices: Stream) -> tuple[Any, str]:
+        return True, "syncs on {} are lost"
 
 
 LOST_FSYNC = LostFsync()

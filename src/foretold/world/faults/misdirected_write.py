@@ -10,25 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from foretold.tape import Stream
-from foretold.world.faults.kind import OnDisk, Undo
-from foretold.world.faults.nemesis import Ground
+from foretold.world.faults.kind import TroubleOnDisk
 
 
-class MisdirectedWrite(OnDisk):
+class MisdirectedWrite(TroubleOnDisk):
     """The next write, if there is one while the fault lasts."""
 
     name = "misdirected_write"
     touches = "disk aim"
+    sets = "misdirects"
 
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
-        trouble = host.disk.trouble
-        trouble.misdirects = 1
-        ground.world.note_fault(f"the next write on {host.name} will miss")
-
-        def undo() -> None:
-            trouble.misdirects = 0
-
-        return undo
+    def trouble(self, choices: Stream) -> tuple[Any, str]:
+        return 1, "the next write on {} will miss"
 
 
 MISDIRECTED_WRITE = MisdirectedWrite()

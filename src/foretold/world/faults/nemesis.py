@@ -28,6 +28,7 @@ from foretold.kernel.clock import to_ns
 from foretold.tape import Stream, Tape
 
 if TYPE_CHECKING:
+    from foretold.world.faults.aim import Aim
     from foretold.world.faults.kind import Kind
     from foretold.world.net.path import Path
     from foretold.world.net.wire import Timer
@@ -57,7 +58,7 @@ OPENING_S = (0.0, 1e-4, 3e-4, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 or two milliseconds; above a second the bursts take over."""
 
 
-class Strike(NamedTuple):
+class PlannedStrike(NamedTuple):
     """A fault that is planned, at an instant of the nemesis' own time."""
 
     at_ns: int
@@ -68,7 +69,7 @@ class Strike(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class Fault:
+class OngoingFault:
     """A fault that is going on."""
 
     steps: Iterator[float]
@@ -82,14 +83,34 @@ class Ground:
 
     world: World
     taken: set[tuple[str, Any]] = field(default_factory=set)
-    is_over: bool = False
+    ended: bool = False
     last: tuple[str, str] | None = None
     """Where a fault struck last."""
+    aim: Aim | None = None
+    """Only this part of it is struck."""
+    whole: Ground | None = None
+    parts: dict[Aim, Ground] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is over."""
+        return (self.whole or self).ended
+
+    def aimed(self, aim: Aim) -> Ground:
+        """The part of it that an aim leaves; what is taken there is taken here."""
+        if aim not in self.parts:
+            self.parts[aim] = Ground(self.world, self.taken, aim=aim, whole=self)
+        return self.parts[aim]
+
+    def hits(self, host: Any) -> bool:
+        """Whether faults may strike this host."""
+        return self.aim is None or self.aim.hits(host.name)
 
     def pairs(self) -> list[tuple[str, str]]:
         """Pairs of hosts that have spoken to each other, in the order in which they began to."""
         spoken = [key for key in self.world.network._paths if key[0] != key[1]]
-        return [pair for n, pair in enumerate(spoken) if pair[::-1] not in spoken[:n]]
+        pairs = [pair for n, pair in enumerate(spoken) if pair[::-1] not in spoken[:n]]
+        return pairs if self.aim is None else [pair for pair in pairs if self.aim.hits_pair(*pair)]
 
     def paths(self, a: str, b: str) -> list[Path]:
         """The way there, and the way back."""
@@ -124,6 +145,7 @@ class Ground:
             host
             for host in self.world.live_hosts()
             if host.main is not None and not host.paused and ("host", host.name) not in self.taken
+            if self.hits(host)
         ]
         if not free:
             return None
@@ -132,12 +154,21 @@ class Ground:
         self.wake(host)
         return host
 
+    def take_standby(self, choices: Stream) -> Any:
+        """A host that stands by; or None."""
+        free = [host for host in self.world.hosts.values() if host.reserve and self.hits(host)]
+        if not free:
+            return None
+        host = choices.pick(free, "host")
+        self.wake(host)
+        return host
+
     def take_disk(self, what: str, choices: Stream) -> Any:
         """A host that uses files and whose disk has no trouble of this sort; or None."""
         free = [
             host
             for host in self.world.hosts.values()
-            if host.has_disk and (what, host.name) not in self.taken
+            if host.has_disk and (what, host.name) not in self.taken and self.hits(host)
         ]
         if not free:
             return None
@@ -159,7 +190,8 @@ class Ground:
 
     def known_names(self) -> list[str]:
         """Names of hosts that somebody has spoken to."""
-        return list(dict.fromkeys(name.lower() for pair in self.pairs() for name in pair))
+        names = dict.fromkeys(name.lower() for pair in self.pairs() for name in pair)
+        return [name for name in names if self.aim is None or self.aim.hits(name)]
 
 
 class Nemesis:
@@ -168,8 +200,8 @@ class Nemesis:
     def __init__(self, world: World, kinds: list[Kind]) -> None:
         self.world = world
         self.ground = Ground(world)
-        self.planned: list[Strike] = []
-        self.at_opening: list[Strike] = []
+        self.planned: list[PlannedStrike] = []
+        self.at_opening: list[PlannedStrike] = []
         """Those that count from when there is something to strike."""
         self.occasional: list[str] = []
         """Kinds of this run that wait for no instant."""
@@ -178,7 +210,7 @@ class Nemesis:
         self.drawn: set[str] = set()
         """The kinds that this run has."""
         self._plan(kinds)
-        self.going_on: list[Fault] = []
+        self.going_on: list[OngoingFault] = []
         self.struck = 0
         self._timer: Timer | None = None
         self._spent_ns = 0
@@ -216,7 +248,7 @@ class Nemesis:
         if self._stands_still:
             return
         own_ns = self._spent_ns + max(0, self._now_ns() - self._since_ns)
-        self.planned.append(Strike(own_ns + to_ns(after_s), kind, choices))
+        self.planned.append(PlannedStrike(own_ns + to_ns(after_s), kind, choices))
         self.planned.sort(key=lambda strike: strike.at_ns)
         self._arm()
 
@@ -228,7 +260,7 @@ class Nemesis:
 
     def last(self, steps: Iterator[float]) -> None:
         """A fault that struck on its occasion goes on for a while, and is undone like others."""
-        self.going_on.append(Fault(steps))
+        self.going_on.append(OngoingFault(steps))
         self._step(self.going_on[-1])
 
     def stand_still(self) -> None:
@@ -247,7 +279,7 @@ class Nemesis:
 
     def finish(self) -> None:
         """The run is over: nothing is put right any more that would make something happen."""
-        self.ground.is_over = True
+        self.ground.ended = True
         self.stop()
 
     def _now_ns(self) -> int:
@@ -270,14 +302,16 @@ class Nemesis:
             self._make_room()
         if len(self.going_on) < AT_A_TIME_MAX and self.struck < FAULTS_MAX:
             self.struck += 1
-            fault = Fault(strike.kind.strike(self.ground, strike.choices), opens=strike.opens)
+            fault = OngoingFault(
+                strike.kind.strike(self.ground, strike.choices), opens=strike.opens
+            )
             self.going_on.append(fault)
             noted = self.world.faults_noted
             self._step(fault)
             self._count(strike.kind, noted, fault)
         self._arm()
 
-    def _count(self, kind: Kind, noted: int, fault: Fault) -> None:
+    def _count(self, kind: Kind, noted: int, fault: OngoingFault) -> None:
         """A strike that found nothing to strike is none. One that waits for its occasion counts,
         and has no effect before that."""
         tally = self.world.tally
@@ -294,7 +328,7 @@ class Nemesis:
                 self._end(fault)
                 return
 
-    def _step(self, fault: Fault) -> None:
+    def _step(self, fault: OngoingFault) -> None:
         """Let a fault go on to its next stage, or to its end."""
         fault.timer = None
         lasts_s = next(fault.steps, None)
@@ -304,7 +338,7 @@ class Nemesis:
             when_ns = self.world.wire.now_ns + to_ns(lasts_s)
             fault.timer = self.world.wire.timer(when_ns, self._step, fault)
 
-    def _end(self, fault: Fault) -> None:
+    def _end(self, fault: OngoingFault) -> None:
         if fault.timer is not None:
             fault.timer.called_off = True
         self.going_on.remove(fault)
@@ -337,17 +371,17 @@ class Nemesis:
         self.planned.sort(key=lambda strike: strike.at_ns)
 
 
-def _in_bursts(tape: Tape, kind: Kind, bursts: list[int]) -> Iterator[Strike]:
+def _in_bursts(tape: Tape, kind: Kind, bursts: list[int]) -> Iterator[PlannedStrike]:
     for number in range(1, TIMES_MAX + 1):
         choices = tape.stream("fault", kind.name, number)
         if choices.boolean("strikes"):
             after_s = choices.pick(AFTER_S, "after the burst began")
-            yield Strike(choices.pick(bursts, "burst") + to_ns(after_s), kind, choices)
+            yield PlannedStrike(choices.pick(bursts, "burst") + to_ns(after_s), kind, choices)
 
 
-def _at_opening(tape: Tape, kind: Kind) -> Iterator[Strike]:
+def _at_opening(tape: Tape, kind: Kind) -> Iterator[PlannedStrike]:
     for number in range(1, OPENING_TIMES_MAX + 1):
         choices = tape.stream("fault", kind.name, f"opening {number}")
         if choices.boolean("strikes"):
             at_ns = to_ns(choices.pick(OPENING_S, "after the first word"))
-            yield Strike(at_ns, kind, choices, opens=True)
+            yield PlannedStrike(at_ns, kind, choices, opens=True)

@@ -10,7 +10,6 @@ from functools import partial
 from foretold.tape import Stream
 from foretold.world.faults.kind import BetweenHosts, Undo
 from foretold.world.faults.nemesis import Ground
-from foretold.world.net.path import Path
 
 
 class OneWay(BetweenHosts):
@@ -18,9 +17,6 @@ class OneWay(BetweenHosts):
 
     name = "one_way"
     touches = "cut"
-
-    def is_untouched(self, path: Path) -> bool:
-        return not path.cut
 
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
         network = ground.world.network

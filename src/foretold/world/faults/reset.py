@@ -14,6 +14,7 @@ class Reset(Kind):
     """Over as soon as it has happened."""
 
     name = "reset"
+    aims = True
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         pair = ground.take_pair("reset", _is_any, choices)

@@ -10,26 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from foretold.tape import Stream
-from foretold.world.faults.kind import OnDisk, Undo
-from foretold.world.faults.nemesis import Ground
+from foretold.world.faults.kind import TroubleOnDisk
 
 
-class ShortWrite(OnDisk):
+class ShortWrite(TroubleOnDisk):
     """Every other write, on average."""
 
     name = "short_write"
     touches = "disk writes"
+    sets = "short"
+    over = "no more short writes on {}"
 
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
-        trouble = host.disk.trouble
-        trouble.short = True
-        ground.world.note_fault(f"short writes on {host.name}")
-
-        def undo() -> None:
-            trouble.short = False
-            ground.world.note_fault(f"no more short writes on {host.name}")
-
-        return undo
+    def trouble(self, choices: Stream) -> tuple[Any, str]:
+        return True, "short writes on {}"
 
 
 SHORT_WRITE = ShortWrite()

@@ -12,7 +12,7 @@ from foretold.world.net.path import Path
 FACTORS = (10.0, 50.0, 200.0, 1000.0)
 
 
-class Slow(BetweenHosts):
+class SlowNetwork(BetweenHosts):
     """A factor on the latency."""
 
     name = "slow"
@@ -37,4 +37,4 @@ def _undo(ground: Ground, a: str, b: str) -> None:
     ground.world.note_fault(f"slow {a} <-> {b} over")
 
 
-SLOW = Slow()
+SLOW = SlowNetwork()

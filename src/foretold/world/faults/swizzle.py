@@ -21,6 +21,7 @@ class Swizzle(Kind):
     """Holds on several pairs that begin one by one and end one by one."""
 
     name = "swizzle"
+    aims = True
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
         network = ground.world.network

@@ -7,14 +7,9 @@ sides is the affair of `services/web`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from foretold.tape import Stream
-from foretold.world.faults.kind import Kind
-
-if TYPE_CHECKING:
-    from foretold.world.faults.nemesis import Ground
+from foretold.world.faults.kind import OnOccasion
 
 FAILURES: Final = (
     "request_lost",
@@ -27,19 +22,9 @@ FAILURES: Final = (
     "request_inside",
 )
 
-
-class OfWeb(Kind):
-    """One kind of failure of requests."""
-
-    strikes = "web"
-    on_occasion = True
-    effect = "told"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
-        return iter(())  # it is requests that it strikes, not instants
+LATE: Final = "response_late"
+"""The response comes late. No set has it (a slow client and a slow network are there): it is for
+prophecies and `web.fail_next`."""
 
 
-KINDS: Final = tuple(OfWeb(name) for name in FAILURES)
+KINDS: Final = tuple(OnOccasion(name, "web") for name in FAILURES)

@@ -16,9 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from foretold.kernel.threads.baton import strand_of
+from foretold.world.extensions import ExtensionCalls
 from foretold.world.importtime import import_time
-from foretold.world.net.paths import path_answers
-from foretold.world.net.pipes import pipe_answers
 from foretold.world.net.readiness import Epoll, Poll, select_on
 from foretold.world.net.sockets import WorldSocket
 from foretold.world.net.tcp import TcpEnd, os_error
@@ -53,25 +52,35 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
     ) -> Any:
         return pair_of(host, family, type, proto)
 
+    def get_signal(number: int) -> Any:
+        return host.signals.get(number, _DEFAULT_HANDLERS.get(number, signal.SIG_DFL))
+
     def set_signal(number: int, handler: Any) -> Any:
-        before = host.signals.get(number, _DEFAULT_HANDLERS.get(number, signal.SIG_DFL))
-        host.signals[number] = handler
+        before, host.signals[number] = get_signal(number), handler
         return before
 
     def kill(pid: int, number: int) -> None:
-        if pid != host.pid():
+        if pid not in (host.pid(), 0, -1):
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         if number:  # 0 asks whether the process is there
             _raise_signal(host, number)
 
+    def killpg(group: int, number: int) -> None:
+        kill(0 if group == host.identity.getpgrp() else group, number)
+
     return {
+        "wait": host.block_until,
+        "os.killpg": killpg,
+        "signal.getsignal": get_signal,
+        "signal.sigpending": set,
+        "signal.getitimer": lambda which: (0.0, 0.0),
+        "_thread.interrupt_main": lambda number=signal.SIGINT: host.deliver(number),
         "import": lambda module: import_time(host, module),
+        "asyncio.loop": host.another_loop,
         "signal.raise_signal": lambda number: _raise_signal(host, number),
         "os.kill": kill,
         "os.environ": host.environment.table,
         "os.uname": lambda: os.uname_result((*_MACHINE[:1], host.name, *_MACHINE[1:])),
-        "os.cpu_count": lambda: _PROCESSORS,
-        "os.sched_getaffinity": lambda pid: set(range(_PROCESSORS)),
         "socket.gethostname": lambda: host.name,
         "socket.socket": lambda: WorldSocket.__new__(WorldSocket),
         "socket.getaddrinfo": getaddrinfo,
@@ -85,10 +94,9 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
         "select.epoll": lambda *args, **names: Epoll(host, *args, **names),
         "signal.signal": set_signal,
         "native": functools.cache(lambda: _native(host)),
+        "extensions": functools.cache(lambda: ExtensionCalls(host)),
         "ssl.SSLSocket": lambda cls, sock: _tls().class_for(cls, sock),
         "ssl._wrap_socket": lambda *args, **names: _tls().wrap(*args, **names),
-        **pipe_answers(host),
-        **path_answers(host),
     }
 
 
@@ -125,7 +133,6 @@ def _tls() -> Any:
 
 
 _MACHINE = ("Linux", "6.1.0", "#1 SMP", "x86_64")
-_PROCESSORS = 4
 _DEFAULT_HANDLERS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
 IGNORED_SIGNALS = frozenset({signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT})
 """What Linux does nothing about if the program has no handler. (SIGCONT ends a pause besides.)"""

@@ -115,9 +115,15 @@ class Delivery:
         when_ns = now_ns if path.bytes_per_s is None else path.departure_ns(now_ns, size)
         when_ns += self._delay_ns
         if when_ns <= self._last_arrival_ns:
-            when_ns = self._last_arrival_ns + 1
+            # Between hosts, two segments are two events. Within one, they are there when the
+            # program has sent them, also if its clock stands still.
+            when_ns = self._last_arrival_ns + (path.high_ns > 0)
         self._last_arrival_ns = when_ns
         self.network.wire.at(when_ns, self._arrive, number, message)
+
+    def goal_of(self, name: str, args: Any) -> object:
+        """The stack that the method `name` reaches when it is called from the wire."""
+        return self.peer.stack if name == "_arrive" and self.peer is not None else None
 
     def _arrive(self, number: int, message: Message) -> None:
         """It reaches the other host, unless the path was cut meanwhile or that host is dead."""

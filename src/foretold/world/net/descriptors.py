@@ -1,4 +1,4 @@
-"""Descriptor numbers of simulated sockets and pipes, what they stand for, and who watches them.
+"""The table of descriptors of a process: files, sockets, pipes; and who watches them.
 
 They are numbers that no real descriptor of this process has, so that a mistake cannot touch a real
 file. As in Linux, a number leads to an *open file*, and several numbers may lead to the same one
@@ -8,23 +8,25 @@ file. As in Linux, a number leads to an *open file*, and several numbers may lea
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
+from foretold.kernel.computer import FIRST
 from foretold.world.net.tcp import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
     from foretold.world.net.selector import WorldSelector
 
-FIRST = 1 << 24
-"""Above any real descriptor: Linux allows at most 2**20 by default."""
+__all__ = ["FIRST", "NATIVE_FIRST", "Descriptors", "OpenDescriptor", "number_of", "refuse_real"]
+
 NATIVE_FIRST = 1 << 25
 """Sockets that a C library holds have numbers from here on: see native.py."""
 
 
-class OpenFile:
+class OpenDescriptor:
     """What a descriptor stands for. Each kind says when it is ready, and what its end brings."""
 
     def __init__(self, host: Host) -> None:
@@ -34,6 +36,10 @@ class OpenFile:
         self.nonblocking = False
         self.mode = 0
         """Its kind and rights, for `fstat`."""
+        self.access = os.O_RDWR
+        """For what it is open, for `fcntl`."""
+        self.appending = False
+        """A flag that Linux keeps for whoever sets it; it has no effect here."""
         self.users = 0
         """Calls that wait for it: Linux keeps it open for them, though nobody has its number."""
 
@@ -57,8 +63,81 @@ class OpenFile:
         """As `os.write`, or BlockingIOError."""
         raise os_error(errno.EINVAL)
 
+    # What a call of `os` does with it: it waits, unless it may not
+
+    def take(self, size: int) -> bytes:
+        """`os.read`."""
+        while size:
+            try:
+                return self.read(size)
+            except BlockingIOError:
+                if self.nonblocking:
+                    raise
+                self.host.block_until(self.readable, None)
+        return b""
+
+    def put(self, data: bytes) -> int:
+        """`os.write`."""
+        left = data
+        while True:
+            try:
+                left = left[self.write(left) :]
+            except BlockingIOError:
+                if self.nonblocking:
+                    raise
+                self.host.block_until(self.writable, None)
+                continue
+            if not left or self.nonblocking:
+                return len(data) - len(left)
+
+    def take_at(self, size: int, offset: int) -> bytes:
+        """`os.pread`. Only a file on a disk has places."""
+        raise os_error(errno.ESPIPE)
+
+    def put_at(self, data: bytes, offset: int) -> int:
+        """`os.pwrite`."""
+        raise os_error(errno.ESPIPE)
+
+    def seek(self, offset: int, whence: int) -> int:
+        raise os_error(errno.ESPIPE)
+
+    def cut(self, size: int) -> None:
+        """`os.ftruncate`."""
+        raise os_error(errno.EINVAL)
+
+    def flush(self) -> None:
+        """`os.fsync`."""
+        raise os_error(errno.EINVAL)
+
+    def lock(self, operation: int) -> None:
+        """`fcntl.flock`."""
+        raise os_error(errno.EINVAL)
+
+    def stat(self, fd: int) -> os.stat_result:
+        user, group = self.host.identity.getuid(), self.host.identity.getgid()
+        return os.stat_result((self.mode, fd, 2, 1, user, group, 0, 0, 0, 0))
+
+    def waiting(self) -> int:
+        """How many bytes can be read now, for `ioctl`."""
+        raise os_error(errno.ENOTTY)
+
+    @property
+    def flags(self) -> int:
+        """What `fcntl` tells of how it was opened, and what was set since."""
+        return self.access | os.O_NONBLOCK * self.nonblocking | os.O_APPEND * self.appending
+
+    def set_flags(self, flags: int) -> None:
+        self.nonblocking = bool(flags & os.O_NONBLOCK)
+        self.appending = bool(flags & os.O_APPEND)
+
     def released(self) -> None:
         """No descriptor leads here any more."""
+
+    def one_user_less(self) -> None:
+        """Somebody who kept it open lets go of it."""
+        self.users -= 1
+        if not self.fds and not self.users:
+            self.released()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -67,9 +146,7 @@ class OpenFile:
         try:
             yield
         finally:
-            self.users -= 1
-            if not self.fds and not self.users:
-                self.released()
+            self.one_user_less()
 
     def stir(self) -> None:
         """It may have become ready."""
@@ -81,15 +158,17 @@ class Descriptors:
     """One process's table. The lowest free number is given out, as POSIX demands."""
 
     def __init__(self) -> None:
-        self.files: dict[int, OpenFile] = {}
+        self.files: dict[int, OpenDescriptor] = {}
         """What each descriptor stands for."""
+        self.inheritable: set[int] = set()
+        """Those that a program started by this one would have too, if there were such programs."""
         self.process_is_over = False
         """Its kernel has closed them all, or lost its power."""
         self._watchers: dict[int, list[WorldSelector]] = {}
         self._free: list[int] = []
         self._next = FIRST
 
-    def give(self, file: OpenFile) -> int:
+    def give(self, file: OpenDescriptor) -> int:
         """A number for an open file: its first, or one more."""
         if self._free:
             self._free.sort(reverse=True)
@@ -101,7 +180,15 @@ class Descriptors:
         file.fds.append(fd)
         return fd
 
-    def put(self, fd: int, file: OpenFile) -> None:
+    def give_from(self, least: int, file: OpenDescriptor) -> int:
+        """The lowest free number that is not below `least`."""
+        fd = max(least, FIRST)
+        while fd in self.files:
+            fd += 1
+        self.put(fd, file)
+        return fd
+
+    def put(self, fd: int, file: OpenDescriptor) -> None:
         """`dup2`: this very number."""
         if fd in self.files:
             self.take_back(fd)
@@ -127,14 +214,19 @@ class Descriptors:
         if file is None:
             return
         self.stir(fd)
+        self.inheritable.discard(fd)
         if fd < NATIVE_FIRST:
             self._free.append(fd)
         file.fds.remove(fd)
         if not file.fds and not file.users:
             file.released()
 
-    def file(self, fd: int) -> OpenFile | None:
+    def file(self, fd: int) -> OpenDescriptor | None:
         return self.files.get(fd)
+
+    def set_inheritable(self, fd: int, inheritable: bool) -> None:
+        """Whether a program started by this one has it too."""
+        (self.inheritable.add if inheritable else self.inheritable.discard)(fd)
 
     def watch(self, fd: int, selector: WorldSelector) -> None:
         self._watchers.setdefault(fd, []).append(selector)
@@ -170,7 +262,7 @@ def refuse_real(host: Host, call: str) -> NoReturn:
     """A real descriptor where only those of the world make sense."""
     host.escaped(
         call,
-        "when a real descriptor becomes ready is up to the real machine, not to the tape",
+        "the real machine, not the tape, decides when a real descriptor becomes ready",
         "os.pipe(), socket.socketpair() or asyncio.open_connection(…) inside the run: "
         "their descriptors are simulated",
     )

@@ -7,6 +7,7 @@ resolves to the wrong host.
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
 from collections.abc import Iterable
@@ -49,10 +50,9 @@ class Dns:
 
     def addresses(self, host: Host, name: str | bytes | None, passive: bool) -> list[str]:
         """All addresses of a name as `host` sees it; Linux prefers IPv4 to private IPv6."""
-        if isinstance(name, bytes):
-            name = name.decode("idna")
         if name is None:
             return ["0.0.0.0", "::"] if passive else ["127.0.0.1", "::1"]
+        name = _text(name)
         if is_ip(name):
             return [name]
         plain = name.rstrip(".").lower()
@@ -67,9 +67,9 @@ class Dns:
             raise not_known()
         return [found.ipv4, found.ipv6]
 
-    def is_ip(self, name: str | bytes) -> bool:
-        """Whether `name` needs no look-up."""
-        return is_ip(_text(name))
+    def is_ip(self, name: Any) -> bool:
+        """Whether `name` needs no look-up; be it that it is none."""
+        return not isinstance(name, str | bytes) or is_ip(_text(name))
 
     def numeric(self, host: Host, name: str | bytes, family: int) -> str:
         """The address that `connect(("name", port))` uses."""
@@ -90,6 +90,10 @@ class Dns:
         flags: int = 0,
     ) -> list[tuple[Any, ...]]:
         """As the C library answers."""
+        if isinstance(name, str):
+            name.encode("idna")  # as Python does with text: it must be possible
+        elif name is not None and not isinstance(name, bytes):
+            raise TypeError("getaddrinfo() argument 1 must be string or None")
         number = port_number(port)
         if name is None and port is None:
             raise not_known()
@@ -101,7 +105,7 @@ class Dns:
             six = ":" in address
             if family and family != (socket.AF_INET6 if six else socket.AF_INET):
                 continue
-            canonical = _text(name) if flags & socket.AI_CANONNAME and name else ""
+            canonical = os.fsdecode(name) if flags & socket.AI_CANONNAME and name else ""
             for kind, protocol in _kinds(type, proto):
                 zone = int(scope) if scope.isdigit() else 0
                 target = (address, number, 0, zone) if six else (address, number)
@@ -162,7 +166,19 @@ def check_host_name(name: object, others: Iterable[str]) -> None:
 
 
 def _text(name: str | bytes) -> str:
-    return name.decode("idna") if isinstance(name, bytes) else name
+    """A name as its host is called. The C library takes any bytes, and so do we: which letters they
+    stand for (`xn--…`) has changed from IDNA 2003 to 2008, and Python's codec knows 2003 alone."""
+    if isinstance(name, str) and "xn--" not in name.lower():
+        return name
+    try:
+        text = name if isinstance(name, str) else name.decode("ascii")
+        return ".".join(map(_label_text, text.split(".")))
+    except UnicodeError:
+        raise not_known() from None
+
+
+def _label_text(label: str) -> str:
+    return label[4:].encode().decode("punycode") if label[:4].lower() == "xn--" else label
 
 
 def is_ip(text: str) -> bool:

@@ -19,9 +19,9 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from foretold.kernel.native.calls import set_async
+from foretold.kernel.native import extensions
 from foretold.kernel.threads.baton import StrandEnded
-from foretold.world.net.descriptors import FIRST, NATIVE_FIRST, OpenFile
+from foretold.world.net.descriptors import FIRST, NATIVE_FIRST, OpenDescriptor
 from foretold.world.net.readiness import ALWAYS, look_or_wait
 from foretold.world.net.sockaddr import address_at, sockaddr_of, write_addresses
 from foretold.world.net.sockets import WorldSocket
@@ -77,7 +77,7 @@ class NativeCalls:
         """What ended a call cannot pass through C: it is noted, and raised behind it."""
         if not isinstance(error, StrandEnded | KeyboardInterrupt):
             self._host.world.fail(error)
-        set_async(type(error))
+        extensions.throw(error)
 
     def _socket(self, fd: int, call: str) -> WorldSocket | None:
         """None for the number of a real one."""
@@ -189,7 +189,7 @@ class NativeCalls:
             ctypes.c_short.from_address(place + 6).value = ready
         return sum(map(bool, result))
 
-    def _file(self, fd: int) -> OpenFile | None:
+    def _file(self, fd: int) -> OpenDescriptor | None:
         if fd < 0 or (fd >= FIRST and fd not in self._shared.sockets):
             return None
         sock = self._socket(fd, "poll")

@@ -16,12 +16,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from foretold import handles
 from foretold.arguments import check_number, check_whole, nearest
 from foretold.errors import UsageError
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
 from foretold.tape import Tape
-from foretold.trace import LATE, Event, Trace
+from foretold.trace.events import WORLD, Late
+from foretold.trace.record import Trace
 from foretold.world.net.delivery import HEADER_BYTES
 from foretold.world.net.path import Path
 from foretold.world.net.stack import Listener, Stack
@@ -38,9 +40,9 @@ from foretold.world.net.wire import Wire
 
 if TYPE_CHECKING:
     from foretold.kernel.kernel import Kernel
+    from foretold.world.knowledge import Knowledge
 
 LATENCY_S = (0.000_2, 0.002)
-LOOPBACK_S = (0.000_008, 0.000_040)
 SEND_BUFFER, RECEIVE_BUFFER = 212_992, 131_072
 UNREACHABLE_NS = 3_000_000_000
 """How long Linux asks for the hardware address of a host that is not there."""
@@ -55,8 +57,9 @@ HostName = Any
 """A host, or its name."""
 
 
+@handles.shown_as(handles.Network)
 class Network:
-    """All hosts' stacks and the paths between them."""
+    """All hosts' stacks and the paths between them. `handles.Network` says what is for users."""
 
     def __init__(self, tape: Tape, trace: Trace, wire: Wire) -> None:
         self.tape = tape
@@ -68,13 +71,17 @@ class Network:
         self.datagram_limits = (SEND_BUFFER, SEND_BUFFER)
         """The same for UDP, whose two buffers are equally large on Linux."""
         self.on_listening: list[Callable[[Stack], object]] = []
-        self.on_fault: Callable[[str], object] | None = None
+        self.on_fault: Callable[..., object] | None = None
         self.on_first_talk: Callable[[], object] | None = None
         """Called when a host first has something to say to another."""
+        self.on_attempt: Callable[[Stack, Stack], object] | None = None
+        """Called when a host tries to connect to another, if somebody wants to know."""
         self._paths: dict[tuple[str, str], Path] = {}
         self._default = Path(to_ns(LATENCY_S[0]), to_ns(LATENCY_S[1]))
         """What a path between two hosts is like as long as nobody says otherwise."""
         self._connections = 0
+        self.knowledge: Knowledge | None = None
+        """What hosts know of each other's events, from the first event on."""
 
     def add_host(self, name: str, kernel: Kernel) -> Stack:
         """A host joins the network."""
@@ -97,15 +104,15 @@ class Network:
 
     def _new_path(self, *, loopback: bool) -> Path:
         if loopback:
-            return Path(to_ns(LOOPBACK_S[0]), to_ns(LOOPBACK_S[1]))
+            return Path(0, 0)
         return replace(self._default, waiting=[], usual={})
 
     def _keep_late(self, source: Stack, target: Stack, path: Path, takes_ns: int) -> None:
         """For the story: this message is slower than it could be, by the tape."""
         now_ns = max(source.now_ns(), self.wire.now_ns)
-        to = f"from {source.name} to {target.name}" if source is not target else "to itself"
-        text = f"{to}: {takes_ns} ns instead of {path.low_ns} ns"
-        self.trace.keep(Event(now_ns, source.name, "(world)", 0, LATE, text, None))
+        late = partial(Late, source=source.name, target=target.name)
+        told = late(now_ns, source.name, WORLD, took_ns=takes_ns, usual_ns=path.low_ns)
+        self.trace.keep(told)
 
     def find(self, source: Stack, ip: str) -> Stack | None:
         """The host that has this address, seen from `source`."""
@@ -188,6 +195,8 @@ class Network:
         back = self.path(target, end.stack)
         if end.state != CONNECTING:
             return
+        if self.on_attempt is not None:
+            self.on_attempt(end.stack, target)
         if target.dead or self.path(end.stack, target).cut or back.cut:
             self._syn_again(end, target, sent_ns, first_ns)
             return
@@ -320,10 +329,10 @@ class Network:
         paths = [self.path(one, other)]
         return paths if one_way else [*paths, self.path(other, one)]
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str, *hosts: str, is_setting: bool = False) -> None:
         self.trace.note("fault", text)
         if self.on_fault is not None:
-            self.on_fault(text)
+            self.on_fault(text, hosts, is_setting)
 
     def _where(self, between: tuple[HostName, HostName] | None) -> str:
         if between is None:
@@ -341,31 +350,27 @@ class Network:
         high_s: float | None = None,
         between: tuple[HostName, HostName] | None = None,
     ) -> None:
-        """How long messages take: between all hosts (on the loopback too, as long as there is only
-        one host), or for one pair. With one number all take equally long."""
         high_s = low_s if high_s is None else high_s
         check_number("latency's low_s", low_s, above=0)
         check_number("latency's high_s", high_s, at_least=low_s, at_most=SECONDS_MAX)
         for path in self._between(between):
             path.set(low_ns=to_ns(low_s), high_ns=to_ns(high_s))
-        self._note(f"latency {self._where(between)} of {low_s:g} to {high_s:g} s")
+        said = f"latency {self._where(between)} of {low_s:g} to {high_s:g} s"
+        self._note(said, is_setting=True)
 
     def loss(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
-        """Which part of all packets is lost. TCP sends them again, UDP does not."""
         check_number("loss", p, at_least=0, below=1)
         for path in self._between(between):
             path.set(loss=p)
         self._note_share("loss", p, between)
 
     def duplication(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
-        """Which part of all datagrams arrives twice."""
         check_number("duplication", p, at_least=0, at_most=1)
         for path in self._between(between):
             path.set(duplication=p)
         self._note_share("duplication", p, between)
 
     def reordering(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
-        """Which part of all datagrams takes a detour, so that later ones overtake it."""
         check_number("reordering", p, at_least=0, at_most=1)
         for path in self._between(between):
             path.set(reordering=p)
@@ -374,22 +379,19 @@ class Network:
     def bandwidth(
         self, bytes_per_s: float | None, between: tuple[HostName, HostName] | None = None
     ) -> None:
-        """How many bytes pass in a second, in each direction; None for no limit."""
         if bytes_per_s is not None:
             check_number("bandwidth (if not None)", bytes_per_s, above=0, at_least=BYTES_PER_S_MIN)
         for path in self._between(between):
             path.bytes_per_s = bytes_per_s
         how = "without limit" if bytes_per_s is None else f"of {bytes_per_s:g} bytes per s"
-        self._note(f"bandwidth {self._where(between)} {how}")
+        self._note(f"bandwidth {self._where(between)} {how}", is_setting=True)
 
     def buffers(self, send: int, receive: int) -> None:
-        """The buffers of connections and datagram sockets made from now on, in bytes."""
         check_whole("send", send, at_least=1, example=65_536)
         check_whole("receive", receive, at_least=1, example=65_536)
         self.buffer_limits = self.datagram_limits = (send, receive)
 
     def partition(self, a: HostName, b: HostName, *, one_way: bool = False) -> None:
-        """Cut the path: nothing passes from a to b (and back), and nobody is told."""
         for path in self._both(a, b, one_way=one_way):
             path.cut = True
         self._note(
@@ -397,27 +399,23 @@ class Network:
         )
 
     def repair(self, a: HostName, b: HostName) -> None:
-        """Mend a partition; TCP gets through again with its next retransmission."""
         for path in self._both(a, b):
             path.cut = False
             self._resume(path)
         self._note(f"repair {self._stack(a).name} <-> {self._stack(b).name}")
 
     def hold(self, a: HostName, b: HostName) -> None:
-        """Keep back what is sent between two hosts until `release`."""
         for path in self._both(a, b):
             path.held = True
         self._note(f"hold {self._stack(a).name} <-> {self._stack(b).name}")
 
     def release(self, a: HostName, b: HostName) -> None:
-        """Let go what was held, in its order."""
         for path in self._both(a, b):
             path.held = False
             self._resume(path)
         self._note(f"release {self._stack(a).name} <-> {self._stack(b).name}")
 
     def clog(self, a: HostName, b: HostName, seconds: float) -> None:
-        """Nothing passes between two hosts for a while; then everything does."""
         check_number("clog's seconds", seconds, at_least=0, at_most=SECONDS_MAX)
         until_ns = self._now_ns() + to_ns(seconds)
         for path in self._both(a, b):
@@ -439,14 +437,12 @@ class Network:
         self._resume(path)
 
     def slow(self, a: HostName, b: HostName, factor: float) -> None:
-        """Multiply the latency between two hosts; 1 is normal again."""
         check_number("slow's factor", factor, above=0, at_most=FACTOR_MAX)
         for path in self._both(a, b):
             path.set(factor=factor)
         self._note(f"slow {self._stack(a).name} <-> {self._stack(b).name} by {factor:g}")
 
     def reset(self, a: HostName, b: HostName) -> None:
-        """Break every connection between two hosts, as a firewall that lost its table does."""
         one, other = self._stack(a), self._stack(b)
         for end in list(one.ends.values()) + list(other.ends.values()):
             if end.peer is not None and {end.stack, end.peer.stack} == {one, other}:

@@ -19,6 +19,8 @@ LATENCY_STEPS = 1_024
 TAIL_STEPS = 12
 """So many of the steps are the slow tail: about one message in a hundred."""
 TAIL_FACTOR = 8
+WITHIN_HOST_NS = (8_000, 40_000)
+"""What a fault makes slow where nothing takes time otherwise: the way through a busy kernel."""
 SPIKE_NS_MAX = 4_000_000_000
 """Longer than this nothing takes on the way because of faults by chance, however they add up: what
 is on its way when they are over still has to come in good time."""
@@ -30,6 +32,7 @@ class Path:
 
     low_ns: int
     high_ns: int
+    """0: the way is within one host, and what is sent is there at once, as on Linux's loopback."""
     loss: float = 0.0
     duplication: float = 0.0
     reordering: float = 0.0
@@ -87,19 +90,21 @@ class Path:
 
     def delay_ns(self, stream: Stream) -> int:
         """How long a message takes, without its length. The calm choice is the shortest."""
+        low_ns, high_ns = self.low_ns, self.high_ns
+        if not high_ns:
+            if self.factor == 1.0:
+                return 0
+            low_ns, high_ns = WITHIN_HOST_NS
         drawn = stream.choose(LATENCY_STEPS, "latency")
         body = LATENCY_STEPS - TAIL_STEPS
         if drawn < body:
-            delay = self.low_ns + (self.high_ns - self.low_ns) * drawn // body
+            delay = low_ns + (high_ns - low_ns) * drawn // body
             if self.factor == 1.0 and (self.on_late is None or not drawn):
                 return delay
         else:
-            delay = (
-                self.high_ns
-                + (self.high_ns - self.low_ns) * TAIL_FACTOR * (drawn - body + 1) // TAIL_STEPS
-            )
+            delay = high_ns + (high_ns - low_ns) * TAIL_FACTOR * (drawn - body + 1) // TAIL_STEPS
         delay = int(delay * self.factor)
-        delay = min(delay, max(self.high_ns, SPIKE_NS_MAX)) if self.spikes else delay
+        delay = min(delay, max(high_ns, SPIKE_NS_MAX)) if self.spikes else delay
         if self.on_late is not None and drawn:
             self.on_late(delay)
         return delay

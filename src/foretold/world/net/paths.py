@@ -1,39 +1,33 @@
 """What `os` says about the files of unix sockets, which lie beside the host's disk.
 
-Each answer returns NotImplemented for a path that is none of them: then the real call goes on, as
-far as the fence lets it.
+They are asked for what the disk does not have. Each answer returns NotImplemented for a path that
+is none of them.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from foretold.kernel.fence import passage
 from foretold.world.net.unixnames import NamedFile, key_of
 
 if TYPE_CHECKING:
-    from foretold.world.host import Host
+    from foretold.world.net.unixnames import UnixNames
 
 
-def path_answers(host: Host) -> dict[str, Callable[..., Any]]:
-    """What a host answers about paths, by call."""
-    names = host.stack.unix
+def path_answers(names: UnixNames) -> dict[str, Callable[..., Any]]:
+    """What is answered about their paths, by call."""
 
     def named(path: Any) -> NamedFile | None:
         return names.files.get(key_of(path)) if names.files and not isinstance(path, int) else None
 
     def stat(path: Any, **how: Any) -> Any:
-        if isinstance(path, int):
-            return host.answer("os.fstat")(path)  # type: ignore[misc]  # every host answers that
         found = named(path)
         return NotImplemented if found is None else found.stat()
 
     def unlink(path: Any, **how: Any) -> Any:
         if named(path) is None:
-            return _missing(path)
+            return NotImplemented
         del names.files[key_of(path)]
         return None
 
@@ -59,18 +53,10 @@ def path_answers(host: Host) -> dict[str, Callable[..., Any]]:
         return None
 
     return {
-        **dict.fromkeys(("os.stat", "os.lstat"), stat),
-        **dict.fromkeys(("os.unlink", "os.remove"), unlink),
-        **dict.fromkeys(("os.rename", "os.replace"), rename),
-        **dict.fromkeys(("os.chown", "os.lchown", "os.utime"), untouched),
-        "os.chmod": chmod,
-        "os.access": access,
+        **dict.fromkeys(("stat", "lstat"), stat),
+        **dict.fromkeys(("unlink", "remove"), unlink),
+        **dict.fromkeys(("rename", "replace"), rename),
+        **dict.fromkeys(("chown", "lchown", "utime"), untouched),
+        "chmod": chmod,
+        "access": access,
     }
-
-
-def _missing(path: Any) -> Any:
-    """To remove what is not there changes nothing, on no disk: that may be told."""
-    with passage():
-        if not isinstance(path, int) and not os.path.lexists(path):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    return NotImplemented

@@ -1,7 +1,4 @@
-"""Pipes, and what `os` does with descriptors of the world: read, write, close, dup.
-
-Each answer returns NotImplemented for a descriptor that is real: then the real call goes on.
-"""
+"""Pipes and event counters, and what `open` makes of their descriptors."""
 
 from __future__ import annotations
 
@@ -11,30 +8,31 @@ import os
 import select
 import stat
 from _thread import get_ident
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from foretold.kernel.computer import computer_of
-from foretold.world.net.descriptors import FIRST, OpenFile, refuse_real
+from foretold.world.net.descriptors import OpenDescriptor
 from foretold.world.net.tcp import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
 
-R = TypeVar("R")
 PIPE_BYTES = 65_536
 ATOMIC_BYTES = 4_096
 """PIPE_BUF: so many bytes are written together or not at all."""
-SENDFILE_BYTES_MAX = 1 << 20
+EVENT_BYTES = 8
+EVENTS_MAX = 0xFFFF_FFFF_FFFF_FFFE
 
 
-class PipeEnd(OpenFile):
+class PipeEnd(OpenDescriptor):
     """One end of a pipe. Both share the bytes between them."""
+
+    opened_for: int
 
     def __init__(self, host: Host, content: bytearray) -> None:
         super().__init__(host)
         self.mode = stat.S_IFIFO | 0o600
+        self.access = self.opened_for
         self.content = content
         self.other: PipeEnd | None = None
 
@@ -46,6 +44,8 @@ class PipeEnd(OpenFile):
 
 class ReadEnd(PipeEnd):
     """Where a pipe is read."""
+
+    opened_for = os.O_RDONLY
 
     def events(self) -> int:
         found = select.EPOLLIN if self.content else 0
@@ -71,9 +71,14 @@ class ReadEnd(PipeEnd):
     def write(self, data: bytes) -> int:
         raise os_error(errno.EBADF)
 
+    def waiting(self) -> int:
+        return len(self.content)
+
 
 class WriteEnd(PipeEnd):
     """Where a pipe is written."""
+
+    opened_for = os.O_WRONLY
 
     @property
     def room(self) -> int:
@@ -169,112 +174,41 @@ def open_descriptor(
     return io.TextIOWrapper(binary, encoding, errors, newline, line_buffering=buffering == 1)
 
 
-class DescriptorCalls:
-    """The calls of `os` about one host's descriptors, which exist."""
+class EventCounter(OpenDescriptor):
+    """What `os.eventfd` gives: a number that is added to, and taken as a whole or by one."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, value: int, flags: int) -> None:
+        super().__init__(host)
+        self.mode = 0o600
+        self.nonblocking = bool(flags & os.EFD_NONBLOCK)
+        self._by_one = bool(flags & os.EFD_SEMAPHORE)
+        self._value = value
 
-    def _file(self, fd: int) -> OpenFile:
-        file = self._host.descriptors.file(fd)
-        if file is None:
-            raise os_error(errno.EBADF)
-        return file
+    def readable(self) -> bool:
+        return self._value > 0
 
-    def pipe(self, flags: int = 0) -> tuple[int, int]:
-        content = bytearray()
-        one, other = ReadEnd(self._host, content), WriteEnd(self._host, content)
-        one.other, other.other = other, one
-        one.nonblocking = other.nonblocking = bool(flags & os.O_NONBLOCK)
-        return self._host.descriptors.give(one), self._host.descriptors.give(other)
+    def writable(self) -> bool:
+        return self._value < EVENTS_MAX
 
-    def _patiently(self, file: OpenFile, ready: Callable[[], bool], attempt: Callable[[], R]) -> R:
-        while True:
-            try:
-                return attempt()
-            except BlockingIOError:
-                if file.nonblocking:
-                    raise
-                self._host.block_until(ready, None)
+    def events(self) -> int:
+        return select.EPOLLIN * self.readable() | select.EPOLLOUT * self.writable()
 
-    def read(self, fd: int, size: int) -> bytes:
-        file = self._file(fd)
-        return self._patiently(file, file.readable, lambda: file.read(size)) if size else b""
+    def read(self, size: int) -> bytes:
+        if size < EVENT_BYTES:
+            raise os_error(errno.EINVAL)
+        if not self._value:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        taken = 1 if self._by_one else self._value
+        self._value -= taken
+        self.stir()
+        return taken.to_bytes(EVENT_BYTES, "little")
 
-    def write(self, fd: int, data: Any) -> int:
-        file, left = self._file(fd), bytes(data)
-        while True:
-            sent = self._patiently(file, file.writable, partial(file.write, left))
-            left = left[sent:]
-            if not left or file.nonblocking:
-                return len(data) - len(left)
-
-    def close(self, fd: int) -> None:
-        self._file(fd)
-        self._host.descriptors.take_back(fd)
-
-    def dup(self, fd: int) -> int:
-        return self._host.descriptors.give(self._file(fd))
-
-    def dup2(self, fd: int, other: int, inheritable: bool = True) -> int:
-        if other < FIRST:
-            refuse_real(self._host, f"os.dup2(…, {other})")
-        if other != fd:
-            self._host.descriptors.put(other, self._file(fd))
-        return other
-
-    def set_blocking(self, fd: int, blocking: bool) -> None:
-        self._file(fd).nonblocking = not blocking
-
-    def get_blocking(self, fd: int) -> bool:
-        return not self._file(fd).nonblocking
-
-    def set_inheritable(self, fd: int, inheritable: bool) -> None:
-        self._file(fd)
-
-    def get_inheritable(self, fd: int) -> bool:
-        self._file(fd)
-        return False
-
-    isatty = get_inheritable
-
-    def fstat(self, fd: int) -> os.stat_result:
-        mode = self._file(fd).mode
-        return os.stat_result((mode, fd, 2, 1, os.getuid(), os.getgid(), 0, 0, 0, 0))
-
-    def lseek(self, fd: int, *place: int) -> int:
-        self._file(fd)
-        raise os_error(errno.ESPIPE)
-
-    def sendfile(self, out_fd: int, in_fd: int, offset: int, count: int) -> int:
-        self._file(out_fd)
-        data = os.pread(in_fd, min(count, SENDFILE_BYTES_MAX), offset)
-        return self.write(out_fd, data) if data else 0
-
-
-def ours(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Only for descriptors of the world."""
-
-    def answer(fd: Any, *args: Any, **names: Any) -> Any:
-        if not isinstance(fd, int) or fd < FIRST:
-            return NotImplemented
-        return call(fd, *args, **names)
-
-    return answer
-
-
-def pipe_answers(host: Host) -> dict[str, Callable[..., Any]]:
-    """What a host answers about descriptors, by call."""
-    calls = DescriptorCalls(host)
-    names = (
-        "read write close dup dup2 set_blocking get_blocking set_inheritable get_inheritable"
-        " isatty fstat lseek sendfile"
-    )
-    return {
-        "os.pipe": calls.pipe,
-        "os.pipe2": calls.pipe,
-        **{f"os.{name}": ours(getattr(calls, name)) for name in names.split()},
-        "socket.dup": ours(calls.dup),
-        "socket.close": ours(calls.close),
-        "io.open": ours(open_descriptor),
-    }
+    def write(self, data: bytes) -> int:
+        added = int.from_bytes(data[:EVENT_BYTES], "little")
+        if len(data) < EVENT_BYTES or added > EVENTS_MAX:
+            raise os_error(errno.EINVAL)
+        if self._value + added > EVENTS_MAX:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        self._value += added
+        self.stir()
+        return len(data)

@@ -13,7 +13,7 @@ import select
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foretold.world.net.descriptors import FIRST, OpenFile, number_of, refuse_real
+from foretold.world.net.descriptors import FIRST, OpenDescriptor, number_of, refuse_real
 from foretold.world.net.tcp import os_error
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def select_on(host: Host, readers: Any, writers: Any, others: Any, timeout: Any 
     return look_or_wait(host, look, timeout)
 
 
-def _files_of(host: Host, things: Iterable[Any]) -> list[tuple[Any, OpenFile]]:
+def _files_of(host: Host, things: Iterable[Any]) -> list[tuple[Any, OpenDescriptor]]:
     if not hasattr(things, "__iter__"):
         raise TypeError("arguments 1-3 must be sequences")
     found = []
@@ -126,7 +126,7 @@ class Poll:
 class _Interest:
     """One descriptor that an epoll watches."""
 
-    def __init__(self, file: OpenFile, mask: int) -> None:
+    def __init__(self, file: OpenDescriptor, mask: int) -> None:
         self.file, self.mask = file, mask
         self.seen = 0
         """What was reported already, for edge-triggered ones."""
@@ -144,7 +144,7 @@ class _Interest:
             self.mask = 0
 
 
-class Epoll(OpenFile):
+class Epoll(OpenDescriptor):
     """`select.epoll()`. It forgets a descriptor whose file was closed, as Linux does."""
 
     def __init__(self, host: Host, sizehint: int = -1, flags: int = 0) -> None:
@@ -180,7 +180,7 @@ class Epoll(OpenFile):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _target(self, fd: Any) -> tuple[int, OpenFile]:
+    def _target(self, fd: Any) -> tuple[int, OpenDescriptor]:
         self._check()
         number = number_of(fd)
         if number < FIRST:
@@ -190,7 +190,7 @@ class Epoll(OpenFile):
             raise os_error(errno.EBADF)
         return number, file
 
-    def _interest(self, number: int, file: OpenFile) -> _Interest | None:
+    def _interest(self, number: int, file: OpenDescriptor) -> _Interest | None:
         found = self._watched.get(number)
         return found if found is not None and found.file is file else None
 

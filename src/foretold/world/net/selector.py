@@ -12,7 +12,7 @@ import selectors
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from foretold.world.net.descriptors import Descriptors, OpenFile
+from foretold.world.net.descriptors import Descriptors, OpenDescriptor
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -24,7 +24,7 @@ class WorldSelector(selectors.BaseSelector):
         self._descriptors = descriptors
         self.keys: dict[int, selectors.SelectorKey] = {}
         """Who is registered, by descriptor."""
-        self._files: dict[int, OpenFile | None] = {}
+        self._files: dict[int, OpenDescriptor | None] = {}
         """What each descriptor stood for when it was registered. One that was closed since, and
         perhaps given to another, is not heard of again; epoll does the same."""
         self.stirred: dict[int, None] = {}

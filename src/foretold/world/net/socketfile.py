@@ -7,7 +7,7 @@ import socket
 import stat
 from typing import TYPE_CHECKING, Any
 
-from foretold.world.net.descriptors import Descriptors, OpenFile
+from foretold.world.net.descriptors import Descriptors, OpenDescriptor
 from foretold.world.net.stack import Listener
 from foretold.world.net.tcp import CLOSED, CONNECTING, DEAD, TcpEnd
 from foretold.world.net.udp import UdpEnd
@@ -20,7 +20,7 @@ IN, OUT, ERR, HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR, select.EPO
 RDHUP = select.EPOLLRDHUP
 
 
-class SocketFile(OpenFile):
+class SocketFile(OpenDescriptor):
     """An open socket."""
 
     def __init__(self, host: Host, family: int, type: int, proto: int, end: TcpEnd | UdpEnd):

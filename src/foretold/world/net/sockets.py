@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from foretold.world.net.addresses import check_kind, resolve, unmapped
 from foretold.world.net.chunks import first_bytes, size_to_fill, spread
+from foretold.world.net.connections import forget_at_end
 from foretold.world.net.options import get_option, inherit, set_option, take_error
 from foretold.world.net.socketfile import SocketFile
-from foretold.world.net.stack import ANY, Bound
+from foretold.world.net.stack import ANY, BoundAddress
 from foretold.world.net.tcp import CLOSED, CONNECTING, DEAD, OPEN, TcpEnd, os_error
 from foretold.world.net.udp import UdpEnd
 from foretold.world.net.unix import UnixDatagrams, UnixEnd
@@ -57,7 +58,7 @@ class WorldSocket(socket.socket):
         end: TcpEnd | UdpEnd | None = None,
     ) -> None:
         if host is None:
-            from foretold.world.world import current_world
+            from foretold.world.current import current_world
 
             host = current_world().acting_host
         self._host = host
@@ -152,15 +153,13 @@ class WorldSocket(socket.socket):
     def getblocking(self) -> bool:
         return self._timeout != 0.0
 
-    _inheritable = False
-
     def get_inheritable(self) -> bool:
         self._check_open()
-        return self._inheritable
+        return self._fd in self._descriptors.inheritable
 
     def set_inheritable(self, inheritable: bool) -> None:
         self._check_open()
-        self._inheritable = inheritable
+        self._descriptors.set_inheritable(self._fd, inheritable)
 
     def setsockopt(self, level: int, option: int, value: Any, *length: int) -> None:
         self._check_open()
@@ -198,10 +197,10 @@ class WorldSocket(socket.socket):
             stack.bind(self._end, port, self._claim(ip))
             self._file.bound = self._address(ip, port)
 
-    def _claim(self, ip: str) -> Bound:
+    def _claim(self, ip: str) -> BoundAddress:
         """What taking an address means for others who want it."""
         reuse = self._option(socket.SO_REUSEPORT), self._option(socket.SO_REUSEADDR)
-        return Bound(ip, *reuse, self._option(socket.IPV6_V6ONLY, socket.IPPROTO_IPV6))
+        return BoundAddress(ip, *reuse, self._option(socket.IPV6_V6ONLY, socket.IPPROTO_IPV6))
 
     def _resolve(self, address: Any, call: str = "connect") -> tuple[str, int]:
         return resolve(self._host, self._family, address, call)
@@ -542,8 +541,8 @@ class WorldSocket(socket.socket):
             self._descriptors.take_back(self._fd)
 
     def detach(self) -> int:
-        fd = self.fileno()
-        self._closed = True
+        forget_at_end(self._host.world)
+        fd, self._closed = self.fileno(), True
         return fd
 
     def dup(self) -> WorldSocket:

@@ -39,7 +39,7 @@ class Listener:
         self.expected = 0
         """Handshakes that were answered and are not over."""
         self.on_change: Callable[[], object] | None = None
-        self.claim: Bound | None = None
+        self.claim: BoundAddress | None = None
         """Its address, whose options the connections inherit."""
 
     @property
@@ -64,7 +64,7 @@ class Listener:
             self.queue.popleft().abort()
 
 
-class Bound(NamedTuple):
+class BoundAddress(NamedTuple):
     """A socket's claim to an address; a stream socket's whether it listens or not."""
 
     ip: str
@@ -72,14 +72,14 @@ class Bound(NamedTuple):
     reuse_address: bool
     only_six: bool
 
-    def overlaps(self, other: Bound) -> bool:
+    def overlaps(self, other: BoundAddress) -> bool:
         """Whether there is an address that both mean."""
         if (":" in self.ip) == (":" in other.ip):
             return self.ip == other.ip or {self.ip, other.ip} & set(ANY.values()) != set()
         six, four = (self, other) if ":" in self.ip else (other, self)
         return six.ip == "::" and not six.only_six and bool(four.ip)
 
-    def shares_datagrams(self, other: Bound) -> bool:
+    def shares_datagrams(self, other: BoundAddress) -> bool:
         """Whether two datagram sockets may have one address: both must have asked for it."""
         both_addresses = self.reuse_address and other.reuse_address
         return both_addresses or (self.reuse_port and other.reuse_port)
@@ -109,7 +109,7 @@ class Stack:
         self.udp: dict[tuple[str, int], list[UdpEnd]] = {}
         self.ends: dict[int, TcpEnd] = {}
         """Connections, until both the program and the kernel are done with them."""
-        self.bound: dict[int, dict[Owner, Bound]] = {}
+        self.bound: dict[int, dict[Owner, BoundAddress]] = {}
         """Who has which port: stream sockets and their connections, also those in TIME_WAIT."""
         self._lingering: dict[Owner, tuple[int, int]] = {}
         """Connections in TIME_WAIT: their port, and until when; in this order."""
@@ -155,7 +155,7 @@ class Stack:
         if ip not in ANY.values() and not self.own(ip):
             raise os_error(errno.EADDRNOTAVAIL)
 
-    def check_udp(self, claim: Bound, port: int) -> None:
+    def check_udp(self, claim: BoundAddress, port: int) -> None:
         """EADDRINUSE as the kernel would say for datagrams."""
         for (_, bound_port), ends in self.udp.items():
             for end in ends if bound_port == port else ():
@@ -180,7 +180,7 @@ class Stack:
                 return found if found[-1].claim.reuse_port else found[-1:]
         return []
 
-    def bind(self, end: TcpEnd, port: int, claim: Bound) -> None:
+    def bind(self, end: TcpEnd, port: int, claim: BoundAddress) -> None:
         """Give a stream socket its address, or EADDRINUSE."""
         self._end_time_wait()
         for owner, other in self.bound.get(port, {}).items():
@@ -188,13 +188,15 @@ class Stack:
                 raise os_error(errno.EADDRINUSE)
         self.hold(end, port, claim)
 
-    def _may_share(self, claim: Bound, other: Bound, port: int, lingers: bool) -> bool:
+    def _may_share(
+        self, claim: BoundAddress, other: BoundAddress, port: int, lingers: bool
+    ) -> bool:
         if not claim.overlaps(other) or (claim.reuse_port and other.reuse_port):
             return True
         both = claim.reuse_address and other.reuse_address
         return both and (lingers or (other.ip, port) not in self.listeners)
 
-    def hold(self, end: TcpEnd, port: int, claim: Bound) -> None:
+    def hold(self, end: TcpEnd, port: int, claim: BoundAddress) -> None:
         """A socket or a connection has this port from now on."""
         self.bound.setdefault(port, {})[end.number, end.side] = claim
         end.port = port

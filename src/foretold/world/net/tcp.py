@@ -21,6 +21,7 @@ from foretold.world.net.delivery import HEADER_BYTES, Delivery, S
 from foretold.world.net.wire import Timer
 
 if TYPE_CHECKING:
+    from foretold.world.knowledge import Known
     from foretold.world.net.network import Network
     from foretold.world.net.stack import Stack
 
@@ -79,6 +80,10 @@ class TcpEnd(Delivery):
         self.send_limit, self.receive_limit = network.buffer_limits
         self.keepalive_s: tuple[float, float, int] | None = None
         self.failed_to_connect = False
+        self.sent_bytes = self.read_bytes = 0
+        """By the program, on this end, in all."""
+        self.told: list[tuple[int, Known]] = []
+        """What was known when that byte was sent, as long as the peer has not read it."""
         self._linger_s: int | None = None
         self._unacknowledged: deque[tuple[int, int]] = deque()
         self._unacknowledged_bytes = 0
@@ -123,9 +128,9 @@ class TcpEnd(Delivery):
     def _want_room(self) -> None:
         self._wants_room = True
         if self._unacknowledged:
-            self._tell_when_room(self._unacknowledged[0][0])
+            self._wake_when_room(self._unacknowledged[0][0])
 
-    def _tell_when_room(self, when_ns: int) -> None:
+    def _wake_when_room(self, when_ns: int) -> None:
         if self._room_due_ns is None or when_ns < self._room_due_ns:
             self._room_due_ns = when_ns
             self.network.wire.at(when_ns, self._room_came, when_ns)
@@ -152,12 +157,17 @@ class TcpEnd(Delivery):
             return b"".join(self.received)[:size]
         chunk = take(self.received, size)
         self.received_bytes -= len(chunk)
+        self.read_bytes += len(chunk)
+        if self.network.knowledge is not None:
+            self.network.knowledge.reads(self)
         self._opened_window(len(chunk))
         return chunk
 
     def _nothing_to_receive(self) -> bytes:
         if self.error and not self.fin_received:  # Linux: after a FIN only its end is told
             self.take_error()
+        if self.fin_received and self.network.knowledge is not None:
+            self.network.knowledge.reads(self, to_the_end=True)
         if self.eof_received or self.was_reset or self.state == DEAD:
             return b""
         if self.state != OPEN:
@@ -183,6 +193,9 @@ class TcpEnd(Delivery):
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         taken = bytes(data) if size <= room else bytes(memoryview(data)[:room])
         size = len(taken)
+        if self.network.knowledge is not None:
+            self.network.knowledge.sends(self)
+        self.sent_bytes += size
         window = self._peer().receive_limit - self.inflight_bytes
         if size <= window and size <= self._segment_bytes and not self.outgoing_bytes:
             self.inflight_bytes += size  # the common case: one segment, at once
@@ -198,9 +211,14 @@ class TcpEnd(Delivery):
         if self.state != OPEN:
             raise os_error(errno.ENOTCONN)
         if not self.fin_wanted:
-            self.fin_wanted = True
+            self._want_fin()
             self._transmit(self.stack.now_ns())
         self.deaf = self.eof_received
+
+    def _want_fin(self) -> None:
+        self.fin_wanted = True
+        if self.network.knowledge is not None:
+            self.network.knowledge.sends(self)
 
     def shutdown_read(self) -> None:
         """The program reads the end of the stream. What arrives is kept, as Linux does, until the
@@ -220,7 +238,7 @@ class TcpEnd(Delivery):
             if self.received_bytes or self._linger_s == 0:
                 self.abort()  # Linux resets a connection that is closed with unread data
             else:
-                self.fin_wanted = True
+                self._want_fin()
                 self._transmit(self.stack.now_ns())
                 self._leave_port()
 
@@ -343,7 +361,7 @@ class TcpEnd(Delivery):
         if self._give_up is not None:
             self._answered()
         if self._wants_room:
-            self._tell_when_room(when_ns)
+            self._wake_when_room(when_ns)
 
     def _opened_window(self, size: int) -> None:
         """The program has read: tell the peer that there is room again, if it waits for that."""

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from foretold.tape import Stream
 from foretold.trace import encode
 from foretold.world.net.addresses import mapped, unmapped
-from foretold.world.net.stack import ANY, Bound
+from foretold.world.net.stack import ANY, BoundAddress
 from foretold.world.net.tcp import os_error
 
 if TYPE_CHECKING:
+    from foretold.world.knowledge import Known
     from foretold.world.net.network import Network
     from foretold.world.net.stack import Stack
 
@@ -43,12 +44,12 @@ class UdpEnd:
         self.stack = stack
         self.number = number
         self.local: Any = None
-        self.claim = Bound("", False, False, False)
+        self.claim = BoundAddress("", False, False, False)
         """Its address, IPv4 if it is one in IPv6's clothes."""
         self.remote: Any = None
         self.peer_address: Any = None
         """The remote one, in the same way."""
-        self.received: deque[tuple[bytes, Any]] = deque()
+        self.received: deque[tuple[bytes, Any, Known | None]] = deque()
         self.received_bytes = 0
         self.receive_limit = network.datagram_limits[1]
         self.error = 0
@@ -70,7 +71,7 @@ class UdpEnd:
     def writable(self) -> bool:
         return True
 
-    def bind(self, address: Any, claim: Bound) -> None:
+    def bind(self, address: Any, claim: BoundAddress) -> None:
         self.local, self.claim = address, claim
         self.stack.udp.setdefault((claim.ip, address[1]), []).append(self)
 
@@ -122,19 +123,27 @@ class UdpEnd:
             path.carries_datagrams = back.carries_datagrams = True
         if path.cut or (path.loss and stream.chance(path.loss, "datagram lost")):
             return
+        knowledge = self.network.knowledge
+        known = None if knowledge is None else knowledge.of(self.stack.name)
         copies = 1
         if path.duplication and stream.chance(path.duplication, "datagram doubled"):
             copies = 2
         for _ in range(copies):
             detour = bool(path.reordering) and stream.chance(path.reordering, "datagram overtaken")
-            send_on = partial(self._send_on, data, to, target, detour)
+            send_on = partial(self._send_on, data, to, target, detour, known)
             if path.keeps:
                 path.waiting.append(send_on)
             else:
                 send_on(self.stack.now_ns())
 
     def _send_on(
-        self, data: bytes, to: tuple[str, int], target: Stack, detour: bool, now_ns: int
+        self,
+        data: bytes,
+        to: tuple[str, int],
+        target: Stack,
+        detour: bool,
+        known: Known | None,
+        now_ns: int,
     ) -> None:
         path = self.network.path(self.stack, target)
         when_ns = path.arrival_ns(now_ns, len(data) + OVERHEAD_BYTES, self.choices())
@@ -146,7 +155,7 @@ class UdpEnd:
             when_ns = self._in_order_ns(to, when_ns, now_ns)
         ip = self.claim.ip
         source = (self.stack.source_for(to[0]) if ip in ANY.values() else ip, self.local[1])
-        self.network.wire.at(when_ns, self._arrive, data, source, to, target)
+        self.network.wire.at(when_ns, self._arrive, data, source, to, target, known)
 
     def _in_order_ns(self, to: tuple[str, int], when_ns: int, now_ns: int) -> int:
         """Datagrams of one flow take the same way: none overtakes another by chance alone."""
@@ -156,16 +165,22 @@ class UdpEnd:
         flows[to] = when_ns = max(when_ns, flows.get(to, 0))
         return when_ns
 
-    def _arrive(self, data: bytes, source: Any, to: tuple[str, int], target: Stack) -> None:
+    def goal_of(self, name: str, args: Any) -> object:
+        """The stack that the method `name` reaches when it is called from the wire."""
+        return args[3] if name == "_arrive" else None
+
+    def _arrive(
+        self, data: bytes, source: Any, to: tuple[str, int], target: Stack, known: Known | None
+    ) -> None:
         if target.dead or self.network.path(self.stack, target).cut:
             return
         found = target.datagrams_for(*to, source)
         if not found:
             self._unreachable(target)
         elif len(found) == 1:
-            found[0].deliver(data, source)
+            found[0].deliver(data, source, known)
         else:
-            found[self._turn(to) % len(found)].deliver(data, source)
+            found[self._turn(to) % len(found)].deliver(data, source, known)
 
     def _turn(self, to: tuple[str, int]) -> int:
         """Which of those that share a port: always the same for one flow, as by Linux's hash."""
@@ -188,13 +203,13 @@ class UdpEnd:
             self.error = errno.ECONNREFUSED
             self._changed()
 
-    def deliver(self, data: bytes, source: Any) -> None:
+    def deliver(self, data: bytes, source: Any, known: Known | None = None) -> None:
         if self.closed:
             return
         charged = len(data) + PER_DATAGRAM_BYTES
         if self.received and self.received_bytes + charged > self.receive_limit:
             return  # the receive buffer is full: the kernel drops it
-        self.received.append((data, self._shown(source)))
+        self.received.append((data, self._shown(source), known))
         self.received_bytes += charged
         self.stack.kernel.trace.note(
             "net", self.stack.name, f"u{self.number}", "datagram", encode(data)
@@ -210,8 +225,10 @@ class UdpEnd:
             raise os_error(number)
         if not self.received:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        data, source = self.received[0]
+        data, source, known = self.received[0]
         self.truncated = len(data) > size
+        if known is not None and self.network.knowledge is not None:
+            self.network.knowledge.learns(self.stack.name, known)
         if not peek:
             self.received.popleft()
             self.received_bytes -= len(data) + PER_DATAGRAM_BYTES

@@ -166,10 +166,10 @@ class UnixDatagrams(UdpEnd):
     def writable(self) -> bool:
         if self.peer is None or self.peer.closed or not self.peer.full:
             return True
-        self.peer.tell_of_room(self)
+        self.peer.wake_for_room(self)
         return False
 
-    def tell_of_room(self, sender: UnixDatagrams) -> None:
+    def wake_for_room(self, sender: UnixDatagrams) -> None:
         if sender not in self._waiting:
             self._waiting.append(sender)
 
@@ -186,7 +186,7 @@ class UnixDatagrams(UdpEnd):
         if len(data) > BUFFER_BYTES - PER_MESSAGE_BYTES:
             raise os_error(errno.EMSGSIZE)
         if target.full:
-            target.tell_of_room(self)
+            target.wake_for_room(self)
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         target.takes(data, self.local)
         return len(data)
@@ -207,7 +207,7 @@ class UnixDatagrams(UdpEnd):
 
     def takes(self, data: bytes, source: Any) -> None:
         """Something was sent: it is here at once."""
-        self.received.append((data, source))
+        self.received.append((data, source, None))
         self.stack.kernel.trace.note(
             "net", self.stack.name, f"u{self.number}", "datagram", encode(data)
         )
@@ -218,7 +218,7 @@ class UnixDatagrams(UdpEnd):
             if self.shut_read:
                 return b"", None
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        data, source = self.received[0]
+        data, source, _ = self.received[0]
         self.truncated = len(data) > size
         if not peek:
             self.received.popleft()

@@ -7,7 +7,9 @@ They are not on the host's disk (no directory lists them, no crash takes them); 
 from __future__ import annotations
 
 import errno
+import functools
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from foretold.world.net.tcp import os_error
@@ -60,6 +62,13 @@ class UnixNames:
         self.abstract: dict[bytes, SocketFile] = {}
         self._inodes = 1_000
         self._automatic = 0
+
+    @functools.cached_property
+    def answers(self) -> dict[str, Callable[..., Any]]:
+        """What `os` says of them, by the names of its calls."""
+        from foretold.world.net.paths import path_answers
+
+        return path_answers(self)
 
     def bind(self, owner: SocketFile, address: Any) -> Any:
         """Give a socket its name; returns it as `getsockname` shows it."""

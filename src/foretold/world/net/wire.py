@@ -25,11 +25,15 @@ class Timer:
         that is answered. Such timers alone keep no world alive."""
 
 
+Entry = tuple[int, int, Callable[..., object], tuple[Any, ...], Timer | None]
+"""When, its number, what happens then, and whether it was called off."""
+
+
 class Wire:
     """A queue of instants. Equal instants are taken in the order of their entry."""
 
     def __init__(self) -> None:
-        self.queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...], Timer | None]] = []
+        self.queue: list[Entry] = []
         self.now_ns = 0
         """The instant that is happening, for those called from `happen`."""
         self._number = 0
@@ -90,3 +94,11 @@ class Wire:
                 continue
             self.now_ns = when_ns
             callback(*args)
+
+
+def goal_of(entry: Entry) -> object:
+    """The stack of the host at which a message arrives. None for all else that is on the wire: a
+    host does not notice it."""
+    _, _, callback, args, _ = entry
+    find = getattr(getattr(callback, "__self__", None), "goal_of", None)
+    return None if find is None else find(callback.__name__, args)

@@ -1,0 +1,65 @@
+"""What holds in every world between two ticks, whatever the game: its structure."""
+
+from examples.cardinal.archetype import Archetype
+from examples.cardinal.state import VOID, State
+from examples.cardinal.world import World
+
+
+def check_world(world: World) -> int:
+    """Raises AssertionError at the first thing that is wrong; gives the number of entities."""
+    state = world.core.state
+    assert state.archetypes, "the void archetype is there"
+    assert state.archetypes[VOID].components.as_int() == 0, "the void archetype has no components"
+    registered = (1 << len(state.registry)) - 1
+    living: list[int] = []
+    for number, each in enumerate(state.archetypes):
+        assert each.number == number, f"archetype {each.number} is at place {number}"
+        assert not each.components.as_int() & ~registered, f"{each.components} are registered"
+        _check_columns(each)
+        _check_rows(each, state)
+        living += each.entities
+    assert len(set(living)) == len(living), "no entity is in two archetypes"
+    assert len(state.where) == len(living), "the map of entities has no others"
+    known = {bits: each.number for bits, each in state.by_set.items()}
+    listed = {each.components.as_int(): each.number for each in state.archetypes}
+    assert known == listed, f"archetypes are found by their components: {known} and {listed}"
+    _check_free(state, living)
+    return len(living)
+
+
+def _check_columns(each: Archetype) -> None:
+    bits = sum(1 << component for component in each.columns)
+    assert bits == each.components.as_int(), (
+        f"archetype {each.number} has columns for {sorted(each.columns)} and the bits of "
+        f"{each.components}"
+    )
+    for component, column in each.columns.items():
+        assert len(column) == len(each.entities), (
+            f"column {component} of archetype {each.number} has {len(column)} rows for "
+            f"{len(each.entities)} entities"
+        )
+        kinds = set(map(type, column))
+        assert kinds <= {each.kinds[component]}, f"column {component} holds {kinds}"
+
+
+def _check_rows(each: Archetype, state: State) -> None:
+    count = len(each.entities)
+    rows = each.rows.many(each.entities)
+    assert rows == list(range(count)), (
+        f"archetype {each.number} knows its rows: entities {each.entities} are at {rows}"
+    )
+    assert len(each.rows) == count, f"archetype {each.number} has rows of others"
+    homes = set(state.where.many(each.entities))
+    assert homes <= {each.number}, f"entities of archetype {each.number} are said to be in {homes}"
+
+
+def _check_free(state: State, living: list[int]) -> None:
+    assert not state.resting, "ids that were freed in a tick are free when it is over"
+    free = set(state.free)
+    assert len(free) == len(state.free), "no id is free twice"
+    assert not free & set(living), "no living entity has a free id"
+    assert all(entity < state.next_id for entity in free), "only ids that were given out are free"
+    assert len(free) + len(living) == state.next_id, (
+        f"each id that was given out is living or free: {len(living)} live, {len(free)} are free, "
+        f"{state.next_id} were given out"
+    )

@@ -1,0 +1,362 @@
+"""The critical pair: the two steps whose swap turns the failure into success.
+
+A failing run and a run that holds, as near to each other as two runs can be. For a hold the nearest
+one is found by bisection: who was overtaken by thirty steps may be let go one step earlier, and one
+earlier still, until the run holds. Between the two lies a single step, and those two swapped is
+all that differs. Where no order but a moment is to blame (a late message, a slow step), the run
+with the next smaller delay takes that part, and the first two steps that change places are named.
+
+Nothing is concluded: every tape that is spoken of was run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import TypeVar
+
+from foretold.errors import TimeUp
+from foretold.kernel.waiting import is_library
+from foretold.search.planning.allowance import Allowance
+from foretold.story.decision import DecidingStep, Decision, Pair
+from foretold.story.places import with_telling_places
+from foretold.story.signature import Signature, signature_of
+from foretold.tape import CALLBACKS, ENDED, WORKLOAD, Hold, Schedule, Slow, Tape
+from foretold.tape.schedule import Key
+from foretold.tape.shrink.edit import departures, with_values
+from foretold.trace import Place
+from foretold.trace.events import CalledBack, Chose, Ended, Event, Late, Resumed, SlowStep
+from foretold.trace.record import Trace
+from foretold.world.run import Run
+
+T = TypeVar("T")
+HOLDS_TRIED_MAX = 4
+CHOICES_TRIED_MAX = 6
+ORDERS_TRIED_MAX = 40
+STEPS_TRIED_MAX = 3
+SWAPS_AMONG = 100
+"""So many steps from the first difference on are looked at."""
+_TIMES = ("net", "pace")
+_FAULTS = "fault"
+
+Watch = Callable[[Tape, Trace], Run]
+"""Runs a tape with a trace."""
+
+
+def what_decides(
+    watch: Watch, failing: Run, wanted: Signature, allowance: Allowance
+) -> Decision | None:
+    """Look for the critical pair of a failing run that was made with `detail=True`.
+
+    None if that takes longer than it may, or if there is nothing to say.
+    """
+    try:
+        return _decision(_Judge(watch, wanted, allowance), failing)
+    except _TooLong:
+        return None
+
+
+def _decision(judge: _Judge, failing: Run) -> Decision | None:
+    tape = failing.tape
+    if not departs(tape):
+        pair = _by_new_hold(judge, tape)
+        if pair is None and judge.runs <= 1:
+            return None  # nobody to change places with
+        return Decision(pair, runs=judge.runs, orders_tried=0 if pair else judge.runs - 1)
+    events = with_telling_places(list(failing.trace.events))
+    pair = None
+    for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
+        pair = pair or _by_hold(judge, tape, hold, events)
+    times = None
+    for nearest in _nearest_in_time(tape) if pair is None else ():
+        done = judge.holds(nearest)
+        if done is not None:
+            pair = _by_time(judge, done, events, tape)
+            differing = _first_differing(_lengths(events), _lengths(done.trace.events))
+            times = None if differing is None else (differing[0][1], differing[1][1])
+            break
+    if pair is not None:
+        return Decision(pair, times=times, runs=judge.runs)
+    values = _by_value(judge, tape, events) if times is None else None
+    needs_faults = _needs_faults(judge, tape)
+    return Decision(None, values, times, needs_faults, runs=judge.runs)
+
+
+def departs(tape: Tape) -> bool:
+    """False for the calm run."""
+    return bool(len(tape.schedule) or departures(tape))
+
+
+class _TooLong(Exception):
+    """No further run is allowed."""
+
+
+class _Judge:
+    """Runs tapes, and says how they end."""
+
+    def __init__(self, watch: Watch, wanted: Signature, allowance: Allowance) -> None:
+        self._watch = watch
+        self._wanted = wanted
+        self._allowance = allowance
+        self.runs = 0
+
+    def run(self, tape: Tape, watched: Sequence[Key] = ()) -> Run:
+        if self._allowance.is_spent:
+            raise _TooLong
+        self.runs += 1
+        done = self._watch(tape, Trace(detail=True, watched=watched))
+        self._allowance.spend()
+        if isinstance(done.error, TimeUp):
+            raise _TooLong
+        return done
+
+    def fails(self, tape: Tape) -> bool:
+        done = self.run(tape)
+        alike = done.error is not None and signature_of(done.error) == self._wanted
+        return alike and not done.broken_holds
+
+    def holds(self, tape: Tape) -> Run | None:
+        done = self.run(tape)
+        return done if done.error is None and not done.discarded else None
+
+    def stacks(self, tape: Tape, *keys: Key) -> dict[Key, list[Place]]:
+        return self.run(tape, keys).trace.stacks
+
+
+# One hold
+
+
+def _by_hold(judge: _Judge, tape: Tape, hold: Hold, events: Sequence[Event]) -> Pair | None:
+    passed = _overtakers(hold, events)
+
+    def until(number: int) -> Tape:
+        """Let it go after so many of those that overtook it."""
+        others = [each for each in tape.schedule if each.key != hold.key or isinstance(each, Slow)]
+        if number:
+            last = passed[number - 1]
+            others.append(Hold(hold.host, hold.actor, hold.step, last.actor, last.step))
+        return tape.derived(schedule=Schedule.of(others))
+
+    low, high = 0, len(passed)
+    if not high or judge.fails(until(low)) or not judge.fails(until(high)):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if judge.fails(until(middle)) else (middle, high)
+    held = [event for event in events if isinstance(event, Resumed) and event.key == hold.key]
+    swapped = until(low)
+    if judge.holds(swapped) is None:
+        return None  # it fails otherwise: no success to compare with
+    first = passed[high - 1]
+    stacks = judge.stacks(tape, first.key, hold.key)
+    if held:
+        second = _step(held[0], events, stacks)
+    else:  # held to the very end: only the other run shows where it would go on
+        second = DecidingStep(
+            hold.key, None, tuple(judge.stacks(swapped, hold.key).get(hold.key, ())), None
+        )
+    return Pair(_step(first, events, stacks), second, swapped, until(high))
+
+
+def _overtakers(hold: Hold, events: Sequence[Event]) -> list[Event]:
+    """The steps between the last one of who was held and the one it was held before."""
+    passed: list[Event] = []
+    threads = {event.actor for event in events if _is_thread(event)}
+    for event in events:
+        if event.host != hold.host or not isinstance(event, Resumed | CalledBack):
+            continue
+        if event.actor == hold.actor:
+            if event.step >= hold.step:
+                break
+            passed = []
+        elif _is_thread(event) == (hold.actor in threads):
+            passed.append(event)
+    return passed
+
+
+def _is_thread(event: Event) -> bool:
+    return isinstance(event, Resumed) and event.is_thread
+
+
+def _step(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]]) -> DecidingStep:
+    key = event.key
+    later = events[next(n for n, each in enumerate(events) if each is event) + 1 :]
+    to = next(
+        (each for each in later if isinstance(each, Resumed | Ended) and each.who == event.who),
+        None,
+    )
+    callback = event if isinstance(event, CalledBack) else None
+    is_last = to is None and event.actor != CALLBACKS
+    return DecidingStep(key, event.place, tuple(stacks.get(key, ())), to, callback, is_last)
+
+
+# A hold that helps
+
+
+def _by_new_hold(judge: _Judge, tape: Tape) -> Pair | None:
+    """The calm run fails: is there somebody who need only wait for another?"""
+    calm = tape.derived(settings={**tape.settings, "order": "any", "strategy": "fifo"})
+    failing = judge.run(calm)
+    if failing.error is None:
+        return None
+    events = with_telling_places(list(failing.trace.events))
+    for hold in list(_helpful_holds(events))[:ORDERS_TRIED_MAX]:
+        done = judge.holds(calm.derived(schedule=Schedule.of([hold])))
+        if done is not None and not done.broken_holds:
+            return _narrowed(judge, calm, hold, events, list(done.trace.events))
+    return None
+
+
+def _helpful_holds(events: Sequence[Event]) -> Iterator[Hold]:
+    """Most of all: who comes second does not start until who came first has ended."""
+    steps: dict[tuple[str, str], int] = {}
+    for event in events:
+        if isinstance(event, Resumed):
+            steps[event.who] = event.step
+    actors = list(steps)[1:]  # the first one is main
+    for step in range(1, STEPS_TRIED_MAX + 1):
+        for host, late in actors:
+            for there, first in actors:
+                if host == there and late != first and step <= steps[host, late]:
+                    yield Hold(host, late, step, first, ENDED)
+
+
+def _narrowed(
+    judge: _Judge, calm: Tape, hold: Hold, fails: Sequence[Event], holds: Sequence[Event]
+) -> Pair | None:
+    """How far it has to wait: until one step of those which it lets pass."""
+    passed = _overtakers(hold, holds)
+
+    def until(number: int) -> Tape:
+        last = passed[number - 1]
+        waits = Hold(hold.host, hold.actor, hold.step, last.actor, last.step)
+        return calm.derived(schedule=Schedule.of([waits] * bool(number)))
+
+    low, high = 0, len(passed)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if judge.fails(until(middle)) else (low, middle)
+    if not high or judge.holds(until(high)) is None or not judge.fails(until(low)):
+        return None
+    both = hold.key, passed[high - 1].key
+    stacks = judge.stacks(calm, *both)
+    at = {event.key: event for event in fails if isinstance(event, Resumed | CalledBack)}
+    if any(key not in at for key in both):
+        return None
+    early, late = (_step(at[key], fails, stacks) for key in both)
+    return Pair(early, late, until(high), until(low))
+
+
+# A moment
+
+
+def _nearest_in_time(tape: Tape) -> Iterator[Tape]:
+    """Tapes on which something takes a little less long."""
+    for slow in list(tape.schedule.slows.values())[:CHOICES_TRIED_MAX]:
+        others = [each for each in tape.schedule if each != slow]
+        shorter = replace(slow, ns=slow.ns * 15 // 16)
+        yield tape.derived(schedule=Schedule.of([*others, shorter]))
+        yield tape.derived(schedule=Schedule.of(others))
+    timed = [spot for spot in departures(tape) if spot[0].partition("/")[0] in _TIMES]
+    for name, position in timed[:CHOICES_TRIED_MAX]:
+        value = tape.choices[name][position].value
+        yield with_values(tape, {(name, position): value - 1})
+
+
+def _by_time(judge: _Judge, done: Run, events: Sequence[Event], tape: Tape) -> Pair | None:
+    found = _first_swap(events, list(done.trace.events))
+    if found is None:
+        return None
+    first, second = found
+    stacks = judge.stacks(tape, first.key, second.key)
+    return Pair(_step(first, events, stacks), _step(second, events, stacks), done.tape, tape)
+
+
+def _first_swap(failing: Sequence[Event], holding: Sequence[Event]) -> tuple[Event, Event] | None:
+    """Two steps of one host that come in this order here, and in the other one there.
+
+    The first of them; but those are better that stand in one function, as two requests do.
+    """
+    found: list[tuple[Event, Event]] = []
+    for host in dict.fromkeys(event.host for event in failing):
+        here, there = _steps_on(host, failing), _steps_on(host, holding)
+        order = {event.key: n for n, event in enumerate(there)}
+        common = [event for event in here if event.key in order]
+        same = sum(
+            1
+            for _ in takewhile(
+                lambda both: both[0].key == both[1].key, zip(common, there, strict=False)
+            )
+        )
+        window = common[same : same + SWAPS_AMONG]
+        found += [
+            (mine, other)
+            for number, mine in enumerate(window)
+            for other in window[number + 1 :]
+            if order[mine.key] > order[other.key]
+        ]
+    alike = (both for both in found if _function(both[0]) == _function(both[1]) is not None)
+    return next(alike, None) or next(iter(found), None)
+
+
+def _function(event: Event) -> tuple[str, str] | None:
+    return (event.place.file, event.place.function) if event.place is not None else None
+
+
+def _steps_on(host: str, events: Sequence[Event]) -> list[Event]:
+    """The steps of the user's tasks and threads. Callbacks are numbered through, and tell nothing
+    apart; and of asyncio's own tasks nobody knows what their order means."""
+    return [
+        event
+        for event in events
+        if event.host == host and isinstance(event, Resumed) and _is_users(event.place)
+    ]
+
+
+def _is_users(place: Place | None) -> bool:
+    return place is None or not is_library(place.file)
+
+
+# A fault
+
+
+def _needs_faults(judge: _Judge, tape: Tape) -> bool:
+    drawn = [spot for spot in departures(tape) if spot[0].partition("/")[0] == _FAULTS]
+    return bool(drawn) and judge.holds(with_values(tape, dict.fromkeys(drawn, 0))) is not None
+
+
+# A value
+
+
+def _by_value(judge: _Judge, tape: Tape, events: Sequence[Event]) -> tuple[str, str] | None:
+    """The value that decides, and the next smaller one, on which the run holds."""
+    spots = [spot for spot in departures(tape) if spot[0] == WORKLOAD]
+    for name, position in reversed(spots[-CHOICES_TRIED_MAX:]):
+        value = tape.choices[name][position].value
+        done = judge.holds(with_values(tape, {(name, position): value - 1}))
+        if done is not None:
+            differing = _first_differing(_chosen(events), _chosen(done.trace.events))
+            if differing is not None:
+                return differing
+    return None
+
+
+def _lengths(events: Iterable[Event]) -> list[tuple[tuple[str, str], int]]:
+    """How long things took that the tape made long, and what it was."""
+    return [
+        ((event.source, event.target), event.took_ns)
+        if isinstance(event, Late)
+        else (event.who, event.ns)
+        for event in events
+        if isinstance(event, Late | SlowStep)
+    ]
+
+
+def _chosen(events: Iterable[Event]) -> list[str]:
+    return [str(event) for event in events if isinstance(event, Chose)]
+
+
+def _first_differing(here: list[T], there: list[T]) -> tuple[T, T] | None:
+    pairs = zip(here, there, strict=False)
+    return next(((a, b) for a, b in pairs if a != b), None)

@@ -1,0 +1,67 @@
+"""How many runs a question is worth, whatever else the machine is doing.
+
+What a report says must not depend on how busy the machine was. So a question that takes many runs
+has a number of them, and no time. Only a program whose runs are long gets fewer: the processor time
+of the first few says how many halves less. That is a coarse measure on purpose, so that the same
+program gets the same number again. Real time counts only for who has set a limit to it (`time_s`).
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+from typing import Final
+
+from foretold.kernel import real
+
+SAMPLES: Final = 5
+"""The cheapest of so many runs says what one costs."""
+OVERDRAWN: Final = 4
+"""So many times the processor time is enough in any case: later runs may take longer than the first
+ones."""
+
+
+def worked_s() -> float:
+    """The processor time of this process, and of the forks in which runs were made."""
+    forks = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return real.process_time() + forks.ru_utime + forks.ru_stime
+
+
+class Allowance:
+    """For one question: at most `runs_max` runs, and fewer if they take more than `cpu_s`, or if
+    the real time of `until_s` has come."""
+
+    def __init__(self, runs_max: int, cpu_s: float = math.inf, until_s: float = math.inf) -> None:
+        self._runs_max = runs_max
+        self._cpu_s = cpu_s
+        self._until_s = until_s
+        self._runs = 0
+        self.is_spent = runs_max <= 0 or real.monotonic() >= until_s
+        """Whether no further run is allowed."""
+        self._began_s = self._last_s = worked_s()
+        self._cheapest_s = float("inf")
+
+    def spend(self) -> bool:
+        """A run was made. Returns whether another one is allowed."""
+        self.is_spent = not self._is_another_allowed()
+        return not self.is_spent
+
+    def _is_another_allowed(self) -> bool:
+        if real.monotonic() >= self._until_s:
+            return False
+        self._runs += 1
+        now_s = worked_s()
+        took_s, self._last_s = now_s - self._last_s, now_s
+        if self._runs <= SAMPLES:
+            self._cheapest_s = min(self._cheapest_s, took_s)
+            return self._runs < self._runs_max and now_s - self._began_s < self._cpu_s
+        if now_s - self._began_s > OVERDRAWN * self._cpu_s:
+            return False
+        return self._runs < self._allowed
+
+    @property
+    def _allowed(self) -> int:
+        allowed = self._runs_max
+        while allowed > SAMPLES and allowed * self._cheapest_s > self._cpu_s:
+            allowed //= 2
+        return allowed

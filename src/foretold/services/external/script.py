@@ -1,0 +1,155 @@
+"""What a scripted host answers, and what it writes down.
+
+    {"POST /v1/chat/completions": {"choices": []},      # 200 with this JSON
+     "GET /v1/files/{name}": download,                  # a function of the call
+     "DELETE /v1/files/{name}": 404,                    # a status without a body
+     "POST /v1/images": (202, {"id": 7})}               # a status and a body
+
+A function gets the call and returns one of the others. It is a plain function: the host has no
+event loop. What it remembers between calls is the state of the outside world, so make it in the
+test, for each run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import unquote
+
+from foretold.errors import UsageError
+
+METHODS: Final = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS")
+_RIGHT: Final = (
+    'answers by route, such as {"POST /v1/chat": {"text": "hello"}}; an answer is JSON, a text, '
+    "bytes, a status, a pair of status and body, or a function of the call"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalCall:
+    """One call that came to a scripted host."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    """By name, in lower case."""
+    body: bytes
+    sender: str
+    """The host that called."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What stands in the path for each `{name}` of the route."""
+    status: int | None = None
+    """What it was answered with. None: it was not answered, or not yet."""
+    fault: str = ""
+    """The kind of fault that struck it."""
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedAnswer:
+    """What is sent back."""
+
+    status: int
+    body: bytes = b""
+    media: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Script:
+    """The answers of one host."""
+
+    def __init__(self, name: str, answers: Mapping[str, Any] | None) -> None:
+        self._name = name
+        self.answers: dict[str, Any] = {}
+        self._takes_all = answers is None
+        if not isinstance(answers, Mapping | None):
+            raise UsageError(f"world.external({name!r}, answers=…) takes {_RIGHT}; got {answers!r}")
+        for route, answer in (answers or {}).items():
+            self.add(route, answer)
+
+    def add(self, route: str, answer: Any) -> None:
+        """From now on calls of this route get this answer."""
+        method, _, path = str(route).partition(" ")
+        if method not in METHODS or not path.startswith("/"):
+            raise UsageError(f"world.external({self._name!r}) takes {_RIGHT}; got {route!r}")
+        self.answers[route] = answer
+
+    def route_of(self, method: str, path: str) -> tuple[str, dict[str, str]] | None:
+        """Which route a call is, and what stands for its parameters. Fewer parameters first."""
+        for route in sorted(self.answers, key=lambda route: route.count("{")):
+            found = _parameters(route, f"{method} {path}")
+            if found is not None:
+                return route, found
+        return None
+
+    def answer_to(self, call: ExternalCall) -> ScriptedAnswer:
+        """What the script says. Raises what a function of it raises."""
+        found = self.route_of(call.method, call.path)
+        if found is None and self._takes_all:
+            return as_answer({})
+        if found is None:
+            known = ", ".join(self.answers) or "none"
+            raise UsageError(
+                f"{call.sender} called {call} of {self._name}, and no answer is scripted for it; "
+                f'there are {known}. Write {self._name.split(".")[-2:][0]}.answer("{call}", …), '
+                "with 404 if that is the answer"
+            )
+        answer = self.answers[found[0]]
+        return as_answer(answer(call) if callable(answer) else answer)
+
+
+def _parameters(route: str, line: str) -> dict[str, str] | None:
+    wanted, given = route.split("/"), line.split("/")
+    if len(wanted) != len(given):
+        return None
+    found = {}
+    for one, other in zip(wanted, given, strict=True):
+        if one.startswith("{") and one.endswith("}"):
+            found[one[1:-1]] = unquote(other)
+        elif one != other:
+            return None
+    return found
+
+
+def as_answer(given: Any) -> ScriptedAnswer:
+    """What a script says, as it is sent."""
+    if isinstance(given, ScriptedAnswer):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return _checked(given, b"", "")
+    if isinstance(given, tuple) and len(given) == 2:
+        body = as_answer(given[1]) if given[1] is not None else ScriptedAnswer(200)
+        return _checked(given[0], body.body, body.media)
+    if isinstance(given, bytes):
+        return ScriptedAnswer(200, given, "application/octet-stream")
+    if isinstance(given, str):
+        return ScriptedAnswer(200, given.encode(), "text/plain; charset=utf-8")
+    try:
+        return ScriptedAnswer(200, json.dumps(given).encode(), "application/json")
+    except (TypeError, ValueError):
+        raise UsageError(f"world.external takes {_RIGHT}; got {given!r}") from None
+
+
+def _checked(status: Any, body: bytes, media: str) -> ScriptedAnswer:
+    if not isinstance(status, int) or not 200 <= status <= 599:
+        raise UsageError(f"a scripted answer has a status from 200 to 599; got {status!r}")
+    return ScriptedAnswer(status, body, media)
+
+
+def reason_of(status: int) -> str:
+    """`Too Many Requests`."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

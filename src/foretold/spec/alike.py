@@ -1,0 +1,348 @@
+"""Do two ways end alike? What calls gave and what a database holds, but for ids and times.
+
+Ids that the system makes (uuids, numbers of sequences) differ from order to order, so they are
+renamed: an id is known by where it stands, not by its value. Each gets a colour from the rows that
+it stands in, with the colours of the other ids in them, three times over (Weisfeiler and Leman).
+Two states that differ in ids alone have the same colours, so that this never accuses anybody
+wrongly; times are not compared at all. What else a program invents (keys, hashes of keys) cannot be
+told by looking at it: `invented` compares two endings that differ in randomness alone, and
+`renamed` makes ids of what has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any, Final, NamedTuple
+
+ROUNDS: Final = 3
+TIME: Final = "<time>"
+ID: Final = "<id>"
+ANY: Final = "<differs>"
+_TIMES: Final = ("timestamp", "timestamptz", "date", "time", "timetz", "interval")
+_UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_INSTANT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?"
+)
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+ROWS_SHOWN: Final = 6
+RESULT_CHARS_MAX: Final = 200
+ELSE: Final = "and what is the same in all orders"
+
+
+class MadeId(NamedTuple):
+    """An id that the system has made."""
+
+    domain: str
+    value: str
+
+
+Cell = Any
+"""Text, a number, or a tuple of text and tokens."""
+Row = tuple[Cell, ...]
+Label = tuple[str, str]
+"""A table and a column; or nothing, and the name of a value in what a call gave."""
+Made = Mapping[Label, Collection[str] | None]
+"""The fields whose values are invented, with those values that are not; None: it depends on the
+instant, so that two may be the same by chance, and none is compared."""
+MADE: Final = "made"
+_IS: Final = " = "
+
+
+class Ending(NamedTuple):
+    """How some calls have ended."""
+
+    results: tuple[Row, ...]
+    """One for each call: what became of it, and what it gave."""
+    tables: Mapping[str, tuple[Row, ...]]
+    columns: Mapping[str, tuple[str, ...]]
+
+    def rows(self) -> list[tuple[str, Row]]:
+        """All that there is, as rows of something."""
+        calls = [(f"call {n}", row) for n, row in enumerate(self.results, 1)]
+        return calls + [(name, row) for name, its in self.tables.items() for row in its]
+
+    def colours(self) -> dict[MadeId, str]:
+        """For each id something that tells where it stands."""
+        rows = self.rows()
+        colours: dict[MadeId, str] = {}
+        for _ in range(ROUNDS):
+            near: dict[MadeId, list[str]] = {}
+            for name, row in rows:
+                painted = _painted(row, colours)
+                for place, token in _tokens(row):
+                    near.setdefault(token, []).append(f"{name} {place} {painted}")
+            colours = {token: _hash(token.domain, sorted(seen)) for token, seen in near.items()}
+        return colours
+
+    def normal(self) -> dict[str, Counter[tuple[str, ...]]]:
+        """Equal for endings that differ in ids alone."""
+        colours = self.colours()
+        found: dict[str, Counter[tuple[str, ...]]] = {}
+        for name, row in self.rows():
+            found.setdefault(name, Counter())[_painted(row, colours)] += 1
+        return found
+
+
+def ending_of(
+    results: Sequence[Any], databases: Sequence[Any], ignore: Collection[str] = ()
+) -> Ending:
+    """`databases` have `tables()`; `ignore` names columns, as `updated_at` or `account.version`,
+    and keys in what calls give."""
+    tables: dict[str, tuple[Row, ...]] = {}
+    columns: dict[str, tuple[str, ...]] = {}
+    for number, database in enumerate(databases):
+        for table in database.tables():
+            other = f" of database {number + 1}" if number else ""
+            name = table.name.removeprefix("public.") + other
+            kept = [
+                place
+                for place, column in enumerate(table.columns)
+                if not {column.name, f"{name}.{column.name}"} & set(ignore)
+            ]
+            columns[name] = tuple(table.columns[place].name for place in kept)
+            tables[name] = tuple(
+                tuple(_cell(row[place], table.columns[place]) for place in kept)
+                for row in table.rows
+            )
+    return Ending(tuple(_result(each, ignore) for each in results), tables, columns)
+
+
+# ---------------------------------------------------------------- what a program invents
+
+
+def invented(
+    pairs: Iterable[tuple[Ending, Ending]],
+) -> dict[Label, frozenset[str]] | None:
+    """The two of each pair should be the same, but for what was invented: which fields have other
+    values in the one than in the other, and the values in both. None if more differs than that."""
+    made: dict[Label, frozenset[str]] = {}
+    pairs = list(pairs)
+    for pair in pairs:
+        mine, theirs = map(_values, pair)
+        for label in mine.keys() & theirs.keys():
+            if mine[label] != theirs[label]:
+                kept = frozenset(mine[label]) & frozenset(theirs[label])
+                made[label] = made.get(label, kept) & kept
+    if any(renamed(one, made).normal() != renamed(other, made).normal() for one, other in pairs):
+        return None
+    return made
+
+
+def _values(ending: Ending) -> dict[Label, Counter[str]]:
+    found: dict[Label, Counter[str]] = {}
+    for labels, row in _labelled(ending):
+        for label, cell in zip(labels, row, strict=True):
+            if label is not None:
+                found.setdefault(label, Counter())[_plain(cell, label)] += 1
+    return found
+
+
+def renamed(ending: Ending, made: Made) -> Ending:
+    """An ending in which the values of these fields are ids, but for those that are known."""
+
+    def read(labels: Sequence[Label | None], row: Row) -> Row:
+        return tuple(_renamed(c, label, made) for label, c in zip(labels, row, strict=True))
+
+    tables = {
+        name: tuple(read([(name, c) for c in ending.columns[name]], row) for row in rows)
+        for name, rows in ending.tables.items()
+    }
+    results = tuple(read(_names_in(row), row) for row in ending.results)
+    return ending._replace(tables=tables, results=results)
+
+
+def _renamed(cell: Cell, label: Label | None, made: Made) -> Cell:
+    if label is None or label not in made or cell is None:
+        return cell
+    known, text = made[label], _plain(cell, label)
+    if known is None:
+        return f"{_before(label)}{ANY}"
+    return cell if text in known else (_before(label), MadeId(MADE, text))
+
+
+def _before(label: Label) -> str:
+    return "" if label[0] else f"{label[1]}{_IS}"
+
+
+def _labelled(ending: Ending) -> Iterator[tuple[Sequence[Label | None], Row]]:
+    for name, rows in ending.tables.items():
+        labels = [(name, column) for column in ending.columns[name]]
+        yield from ((labels, row) for row in rows)
+    yield from ((_names_in(row), row) for row in ending.results)
+
+
+def _names_in(row: Row) -> list[Label | None]:
+    """How the values are called that a call gave; None where there is only a word. A call that was
+    refused gives no value: why it was refused is always compared."""
+    is_given = bool(row) and row[0] == "gave"
+    cells = [_with(cell, lambda token: token.domain) if is_given else "" for cell in row]
+    return [("", text.partition(_IS)[0]) if _IS in text else None for text in cells]
+
+
+def _plain(cell: Cell, label: Label) -> str:
+    """A value by itself, as text."""
+    text = _with(cell, lambda token: token.domain)
+    return text if label[0] else text.partition(_IS)[2]
+
+
+# ---------------------------------------------------------------- reading an ending
+
+
+def _cell(value: str | None, column: Any) -> Cell:
+    if value is None:
+        return None
+    if column.kind in _TIMES:
+        return TIME
+    if column.counts:
+        return (MadeId(column.counts, value),)
+    return _text(value)
+
+
+def _text(text: str) -> Cell:
+    """Text with the ids in it as tokens, and without times."""
+    text = _INSTANT.sub(TIME, _ADDRESS.sub("", text))
+    parts: list[Any] = []
+    end = 0
+    for found in _UUID.finditer(text):
+        parts += [text[end : found.start()], MadeId("uuid", found.group().lower())]
+        end = found.end()
+    return (*parts, text[end:]) if parts else text
+
+
+def _result(given: Any, ignore: Collection[str]) -> Row:
+    """What became of a call (`gave`, `raised`, `refused`), and what it gave."""
+    if given is None:
+        return ("was not made",)
+    word, value = given
+    return (word,) if value is None else (word, *_leaves("", value, ignore))
+
+
+def _leaves(name: str, value: Any, ignore: Collection[str]) -> Iterator[Cell]:
+    """A result as a row: each value with its name. Numbers that are called an id are not compared:
+    nobody knows which table they count."""
+    if hasattr(value, "status_code") and callable(getattr(value, "json", None)):
+        yield f"{name} status {value.status_code}"
+        value = _body(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    elif callable(getattr(value, "model_dump", None)):
+        value = value.model_dump()
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            if key not in ignore:
+                yield from _leaves(f"{name}.{key}", value[key], ignore)
+    elif isinstance(value, list | tuple):
+        yield f"{name} has {len(value)}"
+        for each in value:
+            yield from _leaves(name, each, ignore)
+    elif value is None or isinstance(value, bool | float):
+        yield f"{name} = {value!r}"
+    elif isinstance(value, int):
+        yield f"{name} = {ID if _is_id(name) else value}"
+    else:
+        text = _text(str(value))
+        yield f"{name} = {text}" if isinstance(text, str) else (f"{name} = ", *text)
+
+
+def _is_id(name: str) -> bool:
+    return name.lower().endswith((".id", "_id", "ids", ".number"))
+
+
+def _body(response: Any) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return response.text
+
+
+def _tokens(row: Row) -> Iterator[tuple[int, MadeId]]:
+    for place, cell in enumerate(row):
+        if isinstance(cell, tuple):
+            yield from ((place, part) for part in cell if isinstance(part, MadeId))
+
+
+def _painted(row: Row, colours: Mapping[MadeId, str]) -> tuple[str, ...]:
+    return tuple(_with(cell, lambda token: colours.get(token, token.domain)) for cell in row)
+
+
+def _with(cell: Cell, name: Callable[[MadeId], str]) -> str:
+    if not isinstance(cell, tuple):
+        return "null" if cell is None else str(cell)
+    return "".join(name(part) if isinstance(part, MadeId) else part for part in cell)
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+# ---------------------------------------------------------------- words
+
+
+def shown_result(row: Row) -> str:
+    """What a call gave, on a line."""
+    cells = [_with(cell, lambda token: ID).strip().removeprefix("= ") for cell in row]
+    text = f"{cells[0]} {', '.join(cells[1:])}".strip() if cells else "does not matter"
+    return text if len(text) <= RESULT_CHARS_MAX else f"{text[: RESULT_CHARS_MAX - 1]}…"
+
+
+def shown_results(endings: Sequence[Ending]) -> list[list[str]]:
+    """For each ending, what each call gave. Of a long answer only that is shown which differs."""
+    shown: list[list[str]] = [[] for _ in endings]
+    for rows in zip(*(each.results for each in endings), strict=True):
+        is_long = any(sum(map(len, map(str, row))) > RESULT_CHARS_MAX for row in rows)
+        same = set.intersection(*({_known_as(cell) for cell in row[1:]} for row in rows))
+        for row, text in zip(rows, shown, strict=True):
+            left = [cell for cell in row[1:] if not is_long or _known_as(cell) not in same]
+            more = [ELSE] if len(left) < len(row) - 1 else []
+            text.append(shown_result((*row[:1], *left, *more)))
+    return shown
+
+
+def _known_as(cell: Cell) -> str:
+    return _with(cell, lambda token: ID)
+
+
+def differences(one: Ending, other: Ending, names: tuple[str, str]) -> Iterator[str]:
+    """The rows that only one of them has; if they differ in ids alone, with what the ids mean."""
+    plain = list(_only_in(one, other, names, {}, {}))
+    yield from plain or _only_in(one, other, names, one.colours(), other.colours())
+
+
+def _only_in(
+    one: Ending,
+    other: Ending,
+    names: tuple[str, str],
+    mine: Mapping[MadeId, str],
+    theirs: Mapping[MadeId, str],
+) -> Iterator[str]:
+    for table in one.tables:
+        here, there = _counted(one, table, mine), _counted(other, table, theirs)
+        for side, ending, left, colours in (
+            (names[0], one, here - there, mine),
+            (names[1], other, there - here, theirs),
+        ):
+            for number, row in enumerate(_rows_of(ending, table, left, colours)):
+                if number < ROWS_SHOWN:
+                    yield f"{side} has {table}: {row}"
+
+
+def _counted(ending: Ending, table: str, colours: Mapping[MadeId, str]) -> Counter[tuple[str, ...]]:
+    return Counter(_painted(row, colours) for row in ending.tables.get(table, ()))
+
+
+def _rows_of(
+    ending: Ending, table: str, wanted: Counter[tuple[str, ...]], colours: Mapping[MadeId, str]
+) -> Iterator[str]:
+    """The rows whose painted forms these are, as a person reads them."""
+    left = Counter(wanted)
+    for row in ending.tables.get(table, ()):
+        key = _painted(row, colours)
+        if left[key] > 0:
+            left[key] -= 1
+            cells = (_with(cell, lambda token: ID) for cell in row)
+            told = zip(ending.columns[table], cells, strict=True)
+            yield ", ".join(f"{column} {cell}" for column, cell in told)

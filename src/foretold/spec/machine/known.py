@@ -1,0 +1,232 @@
+"""What a mirror knows: what rows have said, or what answers have told. See `mirrors.py`.
+
+Values are compared as JSON. PostgreSQL and the application may write the same instant or the same
+number in different ways (`Z` and `+00:00`, `1.50` and `"1.50"`): these are equal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from foretold.errors import PostgresError, UsageError
+from foretold.spec.machine.tables import Tables
+
+if TYPE_CHECKING:
+    from foretold.spec.machine.mirrors import AskedThing, Mirror
+
+Fields = Mapping[str, Any]
+VERSIONS_SHOWN_MAX = 3
+
+
+class MirrorJudgement(NamedTuple):
+    """What came of comparing an answer with what is known."""
+
+    compared: bool
+    """Something was known that it could be compared with."""
+    wrong: str = ""
+    """What contradicts it, in words."""
+
+
+UNKNOWN = MirrorJudgement(False)
+
+
+class KnownByRows:
+    """What is known, if there is a database: all that the rows have said, and when."""
+
+    def __init__(self, mirror: Mirror, server: Any) -> None:
+        self._mirror = mirror
+        self._server = server
+        self._tables = Tables(server)
+        self._query = f"select q.{mirror.key}::text, to_jsonb(q)::text from (\n{mirror.sql}\n) q"
+        self.turn = 0
+        self._now: dict[str, str] = {}
+        self._versions: dict[str, list[tuple[int, Fields | None]]] = {}
+        """For each thing, from which turn on its row has said what; None: there is no row."""
+        try:
+            server.look(self._query)
+        except PostgresError as error:
+            raise UsageError(
+                f"PostgreSQL refuses the query of {mirror.spoken}: {error.message}\n  {mirror.sql}"
+            ) from None
+        self._look()
+        server.telling.at_each_commit(self._committed)
+
+    def _committed(self, commit: Any) -> None:
+        if self._tables.concerns(self._mirror.sql, self._tables.touched(commit.statements)):
+            self._look()
+
+    def _look(self) -> None:
+        """Compare all rows with what they said before."""
+        before, self._now = self._now, dict(self._server.look_again(self._query))
+        self.turn += 1
+        for key, text in self._now.items():
+            if before.get(key) != text:
+                self._versions.setdefault(key, []).append((self.turn, json.loads(text)))
+        for key in before.keys() - self._now.keys():
+            self._versions[key].append((self.turn, None))
+
+    def begin(self, asked: AskedThing) -> None:
+        """The rows say what changes."""
+
+    def end(self, asked: AskedThing, is_settled: bool) -> None:
+        """The rows say what has changed."""
+
+    def judge(self, asked: AskedThing, key: str, told: Fields, must_exist: bool) -> MirrorJudgement:
+        """Compare what an answer has told of a thing."""
+        found = self._compare(asked, key, told, must_exist)
+        if found.wrong:
+            # A test that changes rows by `pg.sql` is not told as a commit.
+            self._look()
+            found = self._compare(asked, key, told, must_exist)
+        return found
+
+    def _compare(
+        self, asked: AskedThing, key: str, told: Fields, must_exist: bool
+    ) -> MirrorJudgement:
+        seen = self._versions.get(key)
+        if seen is None:
+            if must_exist:
+                return MirrorJudgement(
+                    True, f"is not so: it was made, and there is no row\n  {_text(told)}"
+                )
+            return UNKNOWN
+        old = [row for turn, row in seen if turn <= asked.began][-1:]
+        since = old + [row for turn, row in seen if turn > asked.began]
+        shared = [name for name in told if any(row and name in row for row in since)]
+        if not shared and not must_exist:
+            return UNKNOWN
+        if any(row is not None and _agree(row, told, shared) for row in since):
+            return MirrorJudgement(True)
+        wrong = [
+            name for name in shared if not any(_agree(row or {}, told, [name]) for row in since)
+        ]
+        return MirrorJudgement(True, _contradiction(told, since, wrong or shared or list(told)))
+
+
+@dataclass(slots=True)
+class _Thing:
+    """What answers have told of one thing."""
+
+    told: Fields | None = None
+    changing: int = 0
+    """How many calls that may change it are under way."""
+    turn: int = 0
+    """When such a call last began or ended."""
+    loose_until_s: float = 0.0
+    """Until then a request may arrive whose outcome is unknown."""
+
+
+class KnownByAnswers:
+    """What is known, if there is nothing but answers."""
+
+    def __init__(self, mirror: Mirror, may_repeat: Callable[[], bool]) -> None:
+        self._mirror = mirror
+        self._may_repeat = may_repeat
+        self.turn = 0
+        self._things: dict[str, _Thing] = {}
+
+    def _thing(self, key: str) -> _Thing:
+        return self._things.setdefault(key, _Thing())
+
+    def begin(self, asked: AskedThing) -> None:
+        """Nothing is known of what is being changed."""
+        self.turn += 1
+        asked.began = self.turn
+        for key in asked.keys:
+            thing = self._thing(key)
+            asked.before[key], thing.told = thing.told, None
+            thing.changing += 1
+            thing.turn = self.turn
+
+    def end(self, asked: AskedThing, is_settled: bool) -> None:
+        """What the answer has told holds from here on, if this call was the only one."""
+        self.turn += 1
+        for key in asked.keys:
+            thing = self._thing(key)
+            thing.changing -= 1
+            alone = not thing.changing and thing.turn == asked.began
+            thing.turn = self.turn
+            thing.told = asked.heard.get(key) if alone and is_settled else None
+            if self._may_repeat() or not is_settled or key not in asked.heard:
+                thing.loose_until_s = _now_s() + self._mirror.settle_s
+            if _now_s() < thing.loose_until_s:
+                thing.told = None
+
+    def judge(self, asked: AskedThing, key: str, told: Fields, must_exist: bool) -> MirrorJudgement:
+        """Compare what an answer has told of a thing."""
+        if key in asked.keys:
+            asked.heard[key] = told
+            return UNKNOWN
+        thing = self._thing(key)
+        if thing.changing or thing.turn > asked.began or _now_s() < thing.loose_until_s:
+            return UNKNOWN
+        before, shared = thing.told, [name for name in told if name in (thing.told or ())]
+        thing.told = {**(before or {}), **told}
+        if before is None or _agree(before, told, shared):
+            return MirrorJudgement(bool(shared))
+        wrong = [name for name in shared if not same(before[name], told[name])]
+        return MirrorJudgement(
+            True,
+            f"is not so\n  told now: {_text(told, wrong)}\n  told before: {_text(before, wrong)}; "
+            "no call has changed it since",
+        )
+
+
+# ---------------------------------------------------------------- values
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def same(known: Any, told: Any) -> bool:
+    """Whether two JSON values say the same."""
+    if known == told:
+        return True
+    if isinstance(known, list) and isinstance(told, list):
+        return len(known) == len(told) and all(map(same, known, told))
+    if isinstance(known, dict) and isinstance(told, dict):
+        return known.keys() == told.keys() and all(same(known[k], told[k]) for k in known)
+    if isinstance(known, str) and isinstance(told, str):
+        return _same_instant(known, told)
+    one_number = isinstance(known, int | float) or isinstance(told, int | float)
+    if one_number and isinstance(known, str | int | float) and isinstance(told, str | int | float):
+        try:
+            return Decimal(str(known)) == Decimal(str(told))
+        except InvalidOperation:
+            return False
+    return False
+
+
+def _same_instant(known: str, told: str) -> bool:
+    try:
+        return datetime.fromisoformat(known) == datetime.fromisoformat(told)
+    except (ValueError, TypeError):
+        return False
+
+
+def _agree(known: Fields, told: Fields, names: list[str]) -> bool:
+    return all(name in known and same(known[name], told[name]) for name in names)
+
+
+def _contradiction(told: Fields, rows: list[Fields | None], names: list[str]) -> str:
+    shown = ["there was no row" if row is None else _text(row, names) for row in rows]
+    left_out = len(shown) - VERSIONS_SHOWN_MAX
+    if left_out > 0:
+        shown[1 : 1 + left_out] = [f"… {left_out} more"]
+    meanwhile = ", then ".join(shown)
+    return (
+        f"is not so\n  told: {_text(told, names)}\n  the row, from the request to its answer: "
+        f"{meanwhile}"
+    )
+
+
+def _text(fields: Fields, names: list[str] | None = None) -> str:
+    wanted = fields if names is None else [name for name in names if name in fields]
+    return ", ".join(f"{name} = {fields[name]!r}" for name in wanted)

@@ -1,0 +1,308 @@
+"""Which two transactions are to blame, and what to do about it.
+
+One read something, another changed it and committed, and the first wrote by what it knew. Of all
+such pairs the likeliest is told: if an invariant failed after a commit, then whoever committed is
+one of the two, and what the invariant asks about is what was written wrongly. Rows are compared: a
+transaction that has read other rows is not accused. If the rows of a read are not known, it is
+accused only if there is no better suspect, and the story says that they are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from foretold.story.database.statements import Statement, Transaction
+from foretold.story.tale import Side
+from foretold.story.words import short
+
+FEW = 8
+"""Of more statements than that, those of a pair that have nothing to do with it are left out."""
+RECENT = 16
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the failed assertion is about, as far as it is known."""
+
+    tables: Collection[str]
+    """Those that the invariant, or the test, has asked about."""
+    counts: bool = False
+    """It is about how many there are."""
+    commit: Statement | None = None
+    """After this one an invariant did not hold."""
+
+    def is_by(self, request: Transaction) -> bool:
+        """Whether it was this one's commit."""
+        return any(each is self.commit for each in request.statements)
+
+
+NOTHING_ASKED = Asked(())
+
+
+@dataclass
+class Stale:
+    """One read what another one changed and committed meanwhile, and then wrote by what it knew."""
+
+    reader: Transaction
+    writer: Transaction
+    read: Statement
+    write: Statement
+    """That of the writer."""
+    later: Statement
+    """That of the reader."""
+    asked: Asked = NOTHING_ASKED
+
+    @property
+    def tables(self) -> set[str]:
+        """What the one had read and the other changed."""
+        return self.read.tables & self.write.written
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the one has read the very rows that the other changed."""
+        return self.read.met(self.write) is True
+
+    @property
+    def rank(self) -> tuple[bool | int, ...]:
+        """The smaller the better: whose commit broke something; the rows are known to be the same;
+        it is about more than when something was; it wrote after the other's commit; where it was
+        broken; in the same table; it had counted, if too many is what is wrong; it had found
+        nothing, and both put something there; it did not take what was there when it wrote. Of
+        several pairs the last, and of its statements the first."""
+        asked, broke = set(self.asked.tables), self.asked.commit is not None
+        return (
+            broke and not self.asked.is_by(self.reader),
+            not self.is_known,
+            self.write.is_touch or self.later.is_touch,
+            self.later.time_ns < self.write.ends_ns,
+            bool(asked) and not self.later.written & asked,
+            bool(asked) and not self.tables & asked,
+            not self.later.written & self.tables,
+            self.asked.counts and not self._sums_up,
+            not self.is_double,
+            self.later.is_relative,
+            -self.reader.last_ns,
+            self.read.time_ns,
+            self.later.time_ns,
+        )
+
+    @property
+    def _sums_up(self) -> bool:
+        return self.read.reading.sums_up
+
+    @property
+    def is_double(self) -> bool:
+        """It found nothing, and both put it there."""
+        return self.read.found_nothing and self.write.word == "INSERT"
+
+    def of_these(self, statements: list[Statement]) -> list[Statement]:
+        """Those that matter, if they are too many: about the same table, beginnings and ends."""
+        if len(statements) <= FEW:
+            return statements
+        ours = {id(self.read), id(self.write), id(self.later)}
+        table = self.tables | (self.later.written if len(self.later.written) == 1 else set())
+        return [e for e in statements if id(e) in ours or e.is_mark or e.tables & table]
+
+    @property
+    def title(self) -> str:
+        several = self.reader.is_several or self.writer.is_several
+        what = "the transactions of two requests" if several else "two transactions"
+        return f"In the database {what} overlapped:"
+
+    def sentences(self, name: Callable[[Statement], str]) -> Iterator[str]:
+        """What is odd, and where to look."""
+        table = min(self.tables)
+        wrote = _words(self.later.written & {table} or self.later.written)
+        reader, writer = name(self.read), name(self.write)
+        if self.is_double and self.later.word == "INSERT" and table in self.later.written:
+            yield f"{reader} looked for a row in {table} and found none{self.read.where}:"
+            yield f"{writer} had not inserted it yet{self.write.where}."
+            yield f"Then {reader} inserted one, too{self.later.where}."
+        else:
+            yield f"{reader} read {table}{self.read.where}"
+            yield f"before {writer} had changed it{self.write.where},"
+            yield f"and then wrote {wrote}{self.later.where}."
+        if not self.is_known:
+            yield "Whether these were the same rows is not known: the statements do not tell."
+        yield f"{self._advice()}{self._let_go()}"
+
+    def sides(self, name: Callable[[Statement], str]) -> tuple[Side, Side]:
+        """The two as data."""
+        table = min(self.tables)
+        read = Side(name(self.read), f"read {table}", short(self.read.place))
+        return read, Side(name(self.write), f"changed {table}", short(self.write.place))
+
+    def _advice(self) -> str:
+        place = f"Look at {self.read.at}:" if self.read.place is not None else "Look at the read:"
+        commit = self._commit_between
+        if commit is not None:
+            return (
+                f"{place} it had committed{commit.where} before it wrote; what it knew, and any "
+                "lock that it held, ended there. Do both in one transaction, or read it again "
+                "after that?"
+            )
+        if self._sums_up or self.is_double:
+            what = "a row that is not there" if self.read.found_nothing else "a count"
+            return (
+                f"{place} {what} cannot be locked (FOR UPDATE). Should both first lock the row "
+                "that it belongs to? Should a unique constraint refuse the second? Or should both "
+                "be SERIALIZABLE?"
+            )
+        return (
+            f"{place} should it have locked what it reads (FOR UPDATE)? Should a constraint, or a "
+            "condition in the write, have refused the second? Or should both be SERIALIZABLE?"
+        )
+
+    def _let_go(self) -> str:
+        """What it had locked in a transaction before that in which it read."""
+        before = [e for e in self.reader.statements if e.transaction < self.read.transaction]
+        held = any(each.written or each.reading.locks_rows for each in before)
+        if not held or self._commit_between is not None:
+            return ""
+        return f" (What it had locked before its commit{before[-1].where} was free again.)"
+
+    @property
+    def _commit_between(self) -> Statement | None:
+        """If it read in one transaction and wrote in another: where the first ended."""
+        if self.read.transaction == self.later.transaction:
+            return None
+        its = [e for e in self.reader.statements if e.transaction == self.read.transaction]
+        return its[-1]
+
+
+@dataclass
+class Skew:
+    """One transaction has read twice, and another one was committed between: it has seen the state
+    before that, and the state after it."""
+
+    reader: Transaction
+    writer: Transaction
+    before: Statement
+    after: Statement
+    write: Statement
+    """What changed that which it read first."""
+    other: Statement
+    """What changed that which it read then."""
+
+    title = "In the database a transaction has seen two states:"
+
+    def sides(self, name: Callable[[Statement], str]) -> tuple[Side, Side]:
+        """The two as data."""
+        table = min(self.before.tables & self.write.written)
+        read = Side(name(self.before), f"read {table}", short(self.before.place))
+        return read, Side(name(self.write), f"changed {table}", short(self.write.place))
+
+    def of_these(self, statements: list[Statement]) -> list[Statement]:
+        """Those that matter, if they are too many."""
+        if len(statements) <= FEW:
+            return statements
+        ours = {id(each) for each in (self.before, self.after, self.write, self.other)}
+        return [each for each in statements if id(each) in ours or each.is_mark]
+
+    def sentences(self, name: Callable[[Statement], str]) -> Iterator[str]:
+        """What is odd, and where to look."""
+        first, second = (
+            min(self.before.tables & self.write.written),
+            min(self.after.tables & self.other.written),
+        )
+        reader, writer = name(self.before), name(self.write)
+        places = dict.fromkeys(filter(None, (self.write.at, self.other.at)))
+        where = f" ({'; '.join(places)})" if places else ""
+        what = _words({first, second})
+        yield f"{reader} read {first}{self.before.where}"
+        yield f"before {writer} had changed {what}{where} and committed,"
+        yield f"and read {second} after that{self.after.where}: the two do not belong together."
+        yield (
+            f"Look at {self.before.at or 'the first read'}: should one statement read both? Or "
+            "should the transaction be REPEATABLE READ, so that it sees one state?"
+        )
+
+
+def critical_pair(
+    transactions: Sequence[Transaction], asked: Asked = NOTHING_ASKED
+) -> Stale | Skew | None:
+    """Two that overlap, one of which acted on what the other one changed meanwhile; among the last,
+    because in a run that was not shrunk many do so in vain. If nobody acted: who has read two
+    states."""
+    writing = [each for each in transactions if each.written][-RECENT:]
+    found = [
+        stale
+        for one, other in combinations(writing, 2)
+        if one.committed and other.committed and one.overlaps(other)
+        for reader, writer in ((one, other), (other, one))
+        for stale in _stale_reads(reader, writer, asked)
+    ]
+    best = min(found, key=lambda stale: stale.rank, default=None)
+    if best is not None and best.is_known:
+        return best
+    return _skew(transactions[-RECENT:], writing) or best
+
+
+def _stale_reads(reader: Transaction, writer: Transaction, asked: Asked) -> Iterator[Stale]:
+    """`reader` read a table, `writer` changed it and committed, `reader` went on to write."""
+    for read in reader.statements:
+        if read.written or read.waits or read.error:
+            continue
+        is_locked = read.reading.locks_rows  # to the end of its transaction
+        for write in writer.statements:
+            if not (write.is_kept and read.tables & write.written and read.time_ns < write.ends_ns):
+                continue
+            if read.met(write) is False:
+                continue
+            for later in reader.statements:
+                safe = is_locked and later.transaction == read.transaction
+                safe = safe or _is_read_again(reader, read, write, later)
+                acts = later.written and later.is_kept and later.time_ns > write.time_ns
+                if acts and not safe:
+                    yield Stale(reader, writer, read, write, later, asked)
+
+
+def _is_read_again(
+    reader: Transaction, read: Statement, write: Statement, later: Statement
+) -> bool:
+    """Under a lock, after the other had committed: what was known from before does not matter."""
+    return any(
+        each.reading.locks_rows
+        and not each.waits
+        and each.transaction == later.transaction
+        and write.ends_ns < each.time_ns < later.time_ns
+        and read.tables & write.written & each.tables
+        for each in reader.statements
+    )
+
+
+def _skew(readers: Sequence[Transaction], writers: Sequence[Transaction]) -> Skew | None:
+    """The last one of which it is known."""
+    for reader in reversed(readers):
+        reads = [e for e in reader.statements if e.tables and not (e.written or e.waits or e.error)]
+        for before, after in combinations(reads, 2):
+            if not _may_differ(before, after):
+                continue
+            for writer in writers:
+                if writer is reader or not writer.committed:
+                    continue
+                first = _changed(writer, before, before.time_ns, after.time_ns)
+                second = _changed(writer, after, before.time_ns, after.time_ns)
+                if first is not None and second is not None:
+                    return Skew(reader, writer, before, after, first, second)
+    return None
+
+
+def _may_differ(before: Statement, after: Statement) -> bool:
+    """Whether two reads of one transaction may see two states, and are not meant to: a lock makes
+    both safe, a higher level of isolation, too; and who asks the same again wants the new state."""
+    again = (before.sql, before.values) == (after.sql, after.values)
+    locks = before.reading.locks_rows or after.reading.locks_rows
+    return before.transaction == after.transaction and not (again or locks or before.is_isolated)
+
+
+def _changed(writer: Transaction, read: Statement, since: int, until: int) -> Statement | None:
+    """What of the writer's was committed in between, and is what this one reads."""
+    its = (each for each in writer.statements if each.is_kept and since < each.ends_ns < until)
+    return next((each for each in its if each.written and read.met(each)), None)
+
+
+def _words(names: set[str]) -> str:
+    return " and ".join(sorted(names)) or "something"

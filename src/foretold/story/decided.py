@@ -1,0 +1,110 @@
+"""What decides whether a run fails, in words: the end of a story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from foretold.kernel.waiting import innermost_of_package, is_library
+from foretold.story.decision import DecidingStep, Decision, Pair
+from foretold.story.moments import runs_to
+from foretold.story.tale import Side
+from foretold.story.words import (
+    callback_in_words,
+    duration,
+    ended_how,
+    ordinal,
+    short,
+    source_line,
+)
+from foretold.tape import CALLBACKS
+from foretold.trace import Place
+from foretold.trace.events import Ended
+from foretold.world.world import DEFAULT_HOST
+
+FRAMES_MAX = 6
+
+
+def decision_text(decision: Decision) -> str:
+    """The critical pair with both stacks; or that there is none, and what is to blame instead;
+    empty if that is not known."""
+    if decision.times is not None:
+        return "\n".join(_time_lines(decision))
+    if decision.pair is not None:
+        head = "These two steps decide it. In this order it fails; the other way round it holds"
+        return "\n".join([f"{head} (that was run as well):", *_pair_lines(decision.pair)])
+    if decision.values is not None:
+        fails, holds = decision.values
+        return f"A value decides it, not an order: it fails with {fails}, and holds with {holds}."
+    if decision.needs_faults:
+        return "The faults decide it: without them it holds (that was run as well)."
+    if decision.orders_tried:
+        return f"In none of {decision.orders_tried} other orders that were tried does it hold."
+    return ""  # nothing is known, which is not worth a line
+
+
+def sides_of(pair: Pair) -> tuple[Side, Side]:
+    """The two steps as data."""
+    return _side(pair.first), _side(pair.second)
+
+
+def _side(step: DecidingStep) -> Side:
+    host, actor, count = step.key
+    if actor == CALLBACKS:
+        return Side("", callback_in_words(step.callback, count), "")
+    who = actor if host == DEFAULT_HOST else f"{host}/{actor}"
+    place = step.place or (step.stack[-1] if step.stack else None)
+    return Side(who, "starts" if count == 1 else "goes on", short(place))
+
+
+def _time_lines(decision: Decision) -> Iterator[str]:
+    assert decision.times is not None, "asked for where time decides"
+    took, less = map(duration, decision.times)
+    less = f"one of {less}" if less != took else "a little less"
+    said = f"Time decides it: it fails with a delay of {took}, and holds with {less}"
+    if decision.pair is None:
+        yield f"{said}."
+    else:
+        yield f"{said}, where these two come the other way round (that was run as well):"
+        yield from _pair_lines(decision.pair)
+
+
+def _pair_lines(pair: Pair) -> Iterator[str]:
+    yield from _step_lines(1, pair.first)
+    yield from _step_lines(2, pair.second)
+
+
+def _step_lines(number: int, step: DecidingStep) -> Iterator[str]:
+    host, actor, count = step.key
+    if actor == CALLBACKS:
+        yield f"  {number}. {callback_in_words(step.callback, count)}"
+        return
+    who = actor if host == DEFAULT_HOST else f"{host}/{actor}"
+    verb = "starts" if count == 1 else "goes on"
+    yield f"  {number}. {who} ({ordinal(count)} step) {verb}{_how_far(step)}"
+    places = _telling(step.stack)
+    for place in places[-FRAMES_MAX:] if count > 1 else ():
+        text = source_line(place)
+        yield f"       at {short(place)} in {_name(place)}" + (f": {text}" if text else "")
+
+
+def _how_far(step: DecidingStep) -> str:
+    if step.to is None:
+        return ", and never again" if step.is_last else ""
+    if isinstance(step.to, Ended):
+        return f", {ended_how(step.to.outcome)}"
+    far = "" if step.to.place == step.place else runs_to(step.to.place, step.place)
+    inside = f" (in {short(step.to.inner)})" if step.to.inner is not None else ""
+    return (far or ", is back at this line") + inside
+
+
+def _telling(stack: Sequence[Place]) -> list[Place]:
+    """The lines of the user's own, and in which line of a package the last of them waits: the bug
+    may be the package's."""
+    own = [place for place in stack if not is_library(place.file)]
+    inner = innermost_of_package(list(stack))
+    return [*own, inner] if own and inner is not None else own or list(stack)
+
+
+def _name(place: Place) -> str:
+    """`main.<locals>.alice` is `alice` to whoever wrote it."""
+    return place.function.rpartition(".<locals>.")[2]

@@ -1,0 +1,196 @@
+"""The cause is told where it lies: in a callback, a package, a host, a thread's own line."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+import foretold
+from foretold.story.decided import decision_text
+from foretold.story.decision import DecidingStep, Decision, Pair
+from foretold.story.story import faults_of, tell_run
+from foretold.tape import Tape
+from foretold.trace import Place
+from foretold.trace.events import Resumed
+from foretold.world.run import Run, bind_main, execute
+from foretold.world.settings import Settings
+from foretold.world.world import World
+
+
+def run_of(main: Callable[..., Any]) -> Run:
+    """The calm run, which fails."""
+    tape = Tape.calm()
+    done = execute(bind_main(main), tape, Settings.from_tape(tape.settings), detail=True)
+    assert isinstance(done.error, AssertionError), done.error
+    return done
+
+
+def lines_of(main: Callable[..., Any], about: str = "") -> list[str]:
+    """The lines of its story that have a word in them, without times and places."""
+    story = str(tell_run(run_of(main))[0])
+    return [line.strip() for line in story.splitlines() if about in line]
+
+
+def test_an_error_in_a_callback_before_the_failure_is_told() -> None:
+    """It is why the visitor waits; the assertion that fails a minute later only sees it."""
+
+    async def main() -> None:
+        def broken(_: object) -> None:
+            raise KeyError("evicted")
+
+        async def job() -> None:
+            await asyncio.sleep(0.01)
+
+        task = asyncio.create_task(job())
+        task.add_done_callback(broken)
+        visitor = asyncio.create_task(asyncio.Event().wait())
+        _, stuck = await asyncio.wait([visitor], timeout=60)
+        assert not stuck, "a visitor waits for ever"
+
+    (line,) = lines_of(main, "KeyError")
+    assert line.endswith("a callback raises KeyError('evicted'), which is not caught")
+    assert "test_where_it_lies.py" in line
+
+
+def test_a_timeout_says_whose_it_is() -> None:
+    """Of asyncio.timeout, asyncio.wait and anyio; and an answer in time is no timeout."""
+
+    async def main() -> None:
+        async def hasty() -> None:
+            await asyncio.wait([asyncio.create_task(asyncio.sleep(9))], timeout=1)
+
+        async def polite() -> None:
+            with anyio.move_on_after(2):
+                await anyio.sleep(9)
+
+        async def in_time() -> None:
+            await asyncio.wait_for(asyncio.sleep(0.5), 3)
+
+        await asyncio.gather(hasty(), polite(), in_time())
+        raise AssertionError("it fails")
+
+    said = [line.partition("(")[2] for line in lines_of(main, "expires)")]
+    assert said == ["a timeout of hasty expires)", "a timeout of polite expires)"]
+
+
+def test_what_happens_to_hosts_is_told_in_its_order_and_what_the_test_set_is_no_fault() -> None:
+    """However much the hosts do: of many lines these are not left out. Times never run backwards,
+    though hosts have clocks of their own."""
+
+    async def main(world: World) -> None:
+        world.network.latency(0.001, 0.002)
+
+        async def beat() -> None:
+            for number in range(60):
+                await asyncio.sleep(0.05 + number / 1000)
+                foretold.choose(["beats"], f"beat {number}")
+
+        hosts = [world.host(name) for name in ("one", "two")]
+        for host in hosts:
+            host.start(beat)
+        await asyncio.sleep(1)
+        hosts[0].kill()
+        hosts[1].clock.skew(3)
+        await asyncio.sleep(1)
+        world.network.partition("one", "two")
+        await asyncio.sleep(1)
+        hosts[0].restart()
+        await asyncio.sleep(1)
+        raise AssertionError("it fails")
+
+    done = run_of(main)
+    struck = [
+        "kill one", "the clock of two is wrong by +3 s", "partition one <-> two", "restart one",
+    ]  # fmt: skip
+    assert faults_of(done) == struck
+    story = str(tell_run(done)[0]).partition("What happened")[2].splitlines()
+    assert sum("the test sets: latency everywhere" in line for line in story) == 1
+    told = [line for line in story if "fault: " in line]
+    assert [line.partition("fault: ")[2] for line in told] == struck
+    assert told[0].split()[2] == "one", "the host that it strikes"
+    shown = [line.split() for line in story if " later)" not in line]
+    times = [float(words[0]) for words in shown if words[1:2] == ["s"]]
+    assert times == sorted(times)
+    assert any("left out" in line for line in story), "there was much else to tell"
+
+
+def test_threads_are_told_by_the_user_s_lines() -> None:
+    """Two of them read, wait and write; the locks inside of a queue are no line of a story."""
+
+    def main() -> None:
+        jobs: queue.Queue[int | None] = queue.Queue()
+        total = [0]
+
+        def worker() -> None:
+            while jobs.get() is not None:
+                value = total[0]
+                time.sleep(0.01)
+                total[0] = value + 1
+
+        threads = [threading.Thread(target=worker, name=f"worker {n}") for n in range(2)]
+        for thread in threads:
+            thread.start()
+        for job in (1, 2, None, None):
+            jobs.put(job)
+        for thread in threads:
+            thread.join()
+        assert total[0] == 2
+
+    lines = lines_of(main)
+    assert not any(
+        name in line for line in lines for name in ("threading.py", "queue.py", "back at")
+    )
+    assert sum("runs to line" in line and "time.sleep(0.01)" in line for line in lines) == 2
+
+
+def test_a_poll_is_told_once() -> None:
+    """With how often: of two lines that are said again and again."""
+
+    async def main() -> None:
+        async def check() -> None:
+            await asyncio.sleep(0.001)
+
+        async def poll() -> None:
+            while True:
+                await check()
+                await asyncio.sleep(0.1)
+
+        task = asyncio.create_task(poll())
+        await asyncio.sleep(21)
+        assert task.done(), "it still polls"
+
+    (line,) = lines_of(main, "×")
+    assert line.endswith("(× 207, these 2 lines)")
+    assert len(lines_of(main, "  poll  ")) == 4
+
+
+def test_the_line_of_a_package_in_which_a_step_waits_is_told() -> None:
+    """The race may be the package's: `async with limiter:` is where the user waits, no more."""
+    limiter = Place(anyio.__file__, 7, "CapacityLimiter.acquire")
+    mine = Place("app.py", 3, "use")
+    after = Resumed(0, "main", "use", 2, mine, inner=limiter)
+    step = DecidingStep(("main", "use", 2), mine, (mine, limiter), after)
+    tape = Tape.calm()
+    text = decision_text(Decision(Pair(step, step, tape, tape)))
+    assert "(in anyio/__init__.py:7)" in text
+    assert "at anyio/__init__.py:7 in CapacityLimiter.acquire" in text
+
+
+def test_a_run_knows_the_line_of_a_package() -> None:
+    """Of a task that waits in one; of one that waits in its own line or in asyncio, none."""
+
+    async def main() -> None:
+        await anyio.sleep(1)
+        await asyncio.sleep(1)
+        raise AssertionError("it fails")
+
+    steps = [e for e in run_of(main).trace.events if isinstance(e, Resumed) and e.actor == "main"]
+    inner = [event.inner.file if event.inner is not None else "" for event in steps]
+    assert "anyio" in inner[1]
+    assert inner[2] == ""

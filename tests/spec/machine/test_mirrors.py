@@ -1,0 +1,202 @@
+"""`foretold.Mirror`: what answers tell about a thing stays true until something changes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import foretold
+from foretold.spec.machine.known import same
+from tests.spec.machine.board import Board, Remembered, Stored
+
+
+def lying(board: type[Board], lie: str, faults: Any = None) -> type[Board]:
+    """The machine of a board that tells this lie."""
+    return type(board.__name__, (board,), {"lie": lie, "faults": faults})
+
+
+def found(board: type[Board], lie: str, faults: Any = None, runs: int = 5) -> str:
+    """What is said about the lie."""
+    machine = lying(board, lie, faults)
+    outcome = foretold.explore(machine, runs=runs, seed=1, shrink=False, confirm=False)
+    assert outcome.failure is not None, f"{lie} was not found in {runs} runs"
+    assert isinstance(outcome.failure.exception, foretold.PropertyViolated)
+    return str(outcome.failure.exception)
+
+
+def silent(board: type[Board], faults: Any, runs: int) -> foretold.Outcome:
+    """A board that tells the truth."""
+    machine = lying(board, "", faults)
+    outcome = foretold.explore(machine, runs=runs, seed=7, shrink=False, confirm=False)
+    assert outcome.failure is None, outcome.failure.story
+    return outcome
+
+
+# ---------------------------------------------------------------- rows
+
+
+def test_an_answer_that_was_not_stored_is_found() -> None:
+    """The answer tells of one turn more; the row stays as it is."""
+    said = found(Stored, "turn")
+    assert "what was told about tasks" in said
+    assert "told: turns = 1\n  the row, from the request to its answer: turns = 0" in said
+
+
+def test_a_page_that_shows_something_else_is_found() -> None:
+    """The page says open, the row says done."""
+    said = found(Stored, "show")
+    assert "told: status = 'open'\n  the row" in said
+    assert "status = 'done'" in said
+
+
+def test_a_thing_that_was_made_must_exist() -> None:
+    """The answer tells of a new task, and there is no row."""
+    assert "tasks 99 is not so: it was made, and there is no row" in found(Stored, "make")
+
+
+def test_rows_raise_no_false_alarm() -> None:
+    """Others change the same task at the same time, answers are lost, requests are delivered twice
+    and late: an answer agrees with the row at one instant of its request."""
+    assert silent(Stored, None, 8).tally.invariants["tasks"].ranged > 100
+    outcome = silent(Stored, foretold.faults.web + foretold.faults.postgres, 25)
+    assert outcome.tally.faults["late_duplicate"].injected
+    assert outcome.tally.faults["response_lost"].injected
+
+
+def test_a_row_that_the_test_itself_changes_is_no_contradiction() -> None:
+    """`pg.sql` is not a transaction of the program: the mirror looks again before it accuses."""
+
+    class Meddling(Stored):
+        @foretold.rule()
+        def meddle(self) -> None:
+            self.pg.sql("update tasks set turns = turns + 10")
+
+    assert silent(Meddling, None, 6).tally.rules["meddle"].succeeded
+
+
+# ---------------------------------------------------------------- answers alone
+
+
+def test_two_answers_that_contradict_each_other_are_found() -> None:
+    """There is no database: a call has told of a turn, and the page knows nothing of it."""
+    said = found(Remembered, "turn")
+    assert "told now: " in said
+    assert "no call has changed it since" in said
+
+
+def test_answers_raise_no_false_alarm() -> None:
+    """Several calls that change one task at once, lost answers, late duplicates: nothing is known
+    then, until the task is read again."""
+    outcome = silent(Remembered, foretold.faults.web, 60)
+    assert outcome.tally.faults["late_duplicate"].injected
+    assert outcome.tally.faults["response_lost"].injected
+    assert silent(Remembered, None, 10).tally.invariants["tasks"].ranged > 20
+
+
+def test_a_lost_answer_leaves_the_mirror_without_an_opinion() -> None:
+    """The outcome is unknown, so no page contradicts it; when no late copy can come any more, a
+    reading makes the thing known again, and the next one is compared."""
+    said: list[str] = []
+
+    class Losing(foretold.Machine):
+        steps = 1
+        tasks = foretold.Mirror(settle_s=10)
+
+        def say(self, status: str) -> None:
+            with self.tasks.asking() as told:
+                told({"id": 1, "status": status})
+            said.append(status)
+
+        @foretold.rule()
+        async def go(self) -> None:
+            self.say("open")
+            with pytest.raises(TimeoutError), self.tasks.changing(1):
+                raise TimeoutError
+            self.say("done")
+            self.say("open")
+            await self.world.clock.advance(11)
+            self.say("done")
+            self.say("open")
+
+    with pytest.raises(foretold.PropertyViolated, match="told before: status = 'done'"):
+        foretold.run(Losing)
+    assert said[-4:] == ["open", "done", "open", "done"]
+
+
+def test_a_refusal_leaves_what_was_known() -> None:
+    """A call that was refused has changed nothing: what was told before it still holds."""
+
+    class Refusing(foretold.Machine):
+        steps = 1
+        tasks = foretold.Mirror()
+
+        @foretold.rule()
+        async def go(self) -> None:
+            with self.tasks.asking() as told:
+                told({"id": 1, "status": "open"})
+            with pytest.raises(foretold.Refused), self.tasks.changing(1):
+                raise foretold.Refused("not now")
+            with self.tasks.asking() as told:
+                told({"id": 1, "status": "done"})
+
+    with pytest.raises(foretold.PropertyViolated, match="told now: status = 'done'"):
+        foretold.run(Refusing)
+
+
+# ---------------------------------------------------------------- details
+
+
+def test_a_mirror_that_compares_nothing_is_vacuous() -> None:
+    """It stands among the invariants, so that a search which never compared anything says so."""
+
+    class Idle(Stored):
+        tasks = foretold.Mirror(sql="select id, status from tasks")
+
+        @foretold.rule()
+        async def nothing(self) -> None: ...
+
+    weights = {"turn": 0, "read": 0, "make": 0, "read_all": 0}
+    outcome = foretold.explore(Idle, runs=2, weights=weights)
+    assert not outcome.tally.invariants["tasks"].checks
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "expected"),
+    [
+        ("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00Z", True),
+        ("2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00Z", True),
+        ("2026-01-01T00:00:01+00:00", "2026-01-01T00:00:00Z", False),
+        (1.5, "1.50", True),
+        (1.5, "1.51", False),
+        ([1, {"a": 2}], [1.0, {"a": "2"}], True),
+        ([1], [1, 2], False),
+        ({"a": 1}, {"b": 1}, False),
+        (None, "", False),
+        (1, "x", False),
+    ],
+)
+def test_values_are_compared_as_json(known: Any, told: Any, expected: bool) -> None:
+    """The database and the application write instants and numbers in different ways."""
+    assert same(known, told) is expected
+
+
+def test_mistakes_are_told_early() -> None:
+    """A query that is not one, a host without a query, a query that PostgreSQL refuses, a run
+    without a database."""
+    with pytest.raises(foretold.UsageError, match="is a query for all rows"):
+        foretold.Mirror(sql="")
+    with pytest.raises(foretold.UsageError, match="host= belongs to sql="):
+        foretold.Mirror(host="db")
+
+    class Wrong(Stored):
+        tasks = foretold.Mirror(sql="select id from nowhere")
+
+    with pytest.raises(foretold.UsageError, match="refuses the query of the mirror tasks"):
+        foretold.run(Wrong)
+
+    class Without(Remembered):
+        tasks = foretold.Mirror(sql="select id from tasks")
+
+    with pytest.raises(foretold.UsageError, match="the mirror tasks queries the database"):
+        foretold.run(Without)

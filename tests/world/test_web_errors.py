@@ -1,0 +1,309 @@
+"""`web.errors`: exceptions and responses of 5xx count whoever was to read them, and a machine fails
+for those that no rule could read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+from fastapi import BackgroundTasks, FastAPI
+from fastapi.responses import JSONResponse, StreamingResponse
+
+import foretold
+from foretold.errors import PropertyViolated, UsageError
+from foretold.services.web.errors import (
+    AFTER_RESPONSE,
+    IN_RESPONSE,
+    LOST,
+    NAMED,
+    NOT_READ,
+    OF_DUPLICATE,
+    ON_PURPOSE,
+)
+from foretold.world.world import World
+
+SEED = 6
+"""Each failure strikes as its case says: a client may also leave too late to miss its response."""
+LATE = foretold.faults.web.only("late_duplicate")
+WAYS = pytest.mark.parametrize("through", ["asgi", "uvicorn"])
+
+
+def application() -> FastAPI:
+    """One way to fail for each path."""
+    app = FastAPI()
+    seen: set[int] = set()
+
+    @app.post("/pay/{number}")
+    async def pay(number: int) -> dict[str, int]:
+        if number in seen:
+            raise RuntimeError("unique violation")
+        seen.add(number)
+        return {"paid": number}
+
+    @app.get("/broken")
+    async def broken() -> None:
+        await asyncio.sleep(0.01)
+        raise LookupError("no such row")
+
+    @app.get("/later")
+    async def later(tasks: BackgroundTasks) -> dict[str, str]:
+        tasks.add_task(fails)
+        return {}
+
+    @app.get("/half")
+    async def half() -> StreamingResponse:
+        async def parts() -> Any:
+            yield b"one"
+            raise OSError("the file is gone")
+
+        return StreamingResponse(parts())
+
+    @app.get("/busy")
+    async def busy() -> JSONResponse:
+        return JSONResponse({}, status_code=503)
+
+    @app.get("/hidden")
+    async def hidden() -> JSONResponse:
+        return JSONResponse({}, status_code=500)
+
+    return app
+
+
+async def fails() -> None:
+    """A task after the response."""
+    raise ZeroDivisionError("by the task")
+
+
+def errors_of(through: str, kind: str, method: str, path: str, **settings: Any) -> list[Any]:
+    """What `web.errors` holds after one request that a failure strikes."""
+
+    async def main(world: World) -> Any:
+        web = await world.web(application(), through=through, **settings)
+        if kind:
+            web.fail_next(kind)
+        async with web.client("ada", timeout=60) as client:
+            with contextlib.suppress(httpx.TransportError):
+                await client.request(method, path)
+            await asyncio.sleep(40)
+        return list(web.errors)
+
+    return list(foretold.run(main, seed=SEED).value)
+
+
+CASES = {
+    "a late duplicate": ("late_duplicate", "POST", "/pay/1", "RuntimeError", 500, OF_DUPLICATE),
+    "a second delivery": ("delivered_twice", "POST", "/pay/1", "RuntimeError", 500, OF_DUPLICATE),
+    "a lost response": ("response_lost", "GET", "/broken", "LookupError", 500, LOST),
+    "a client that has gone": ("client_gone", "GET", "/broken", "LookupError", 500, NOT_READ),
+    "a background task": ("", "GET", "/later", "ZeroDivisionError", 200, AFTER_RESPONSE),
+    "half of a response": ("", "GET", "/half", "OSError", 200, IN_RESPONSE),
+    "a response that is read": ("", "GET", "/broken", "LookupError", 500, ""),
+}
+
+
+@WAYS
+@pytest.mark.parametrize("case", CASES)
+def test_what_no_client_reads_is_recorded(case: str, through: str) -> None:
+    """Each error is one record, which says what happened and why no rule could judge it."""
+    kind, method, path, exception, status, unread = CASES[case]
+    (error,) = errors_of(through, kind, method, path)
+    assert (error.method, error.path, error.client) == (method, path, "ada")
+    assert (error.exception.partition(":")[0], error.status) == (exception, status)
+    assert (error.unread, error.excuse) == (unread, "")
+    assert error.counts == bool(unread)
+    assert error.place is not None
+    assert error.place[0].endswith("test_web_errors.py")
+
+
+@WAYS
+def test_a_status_that_was_sent_on_purpose_has_an_excuse(through: str) -> None:
+    """A 503 without an exception is an answer; a plain 500 is not."""
+    (busy,) = errors_of(through, "response_lost", "GET", "/busy")
+    assert (busy.status, busy.unread, busy.excuse) == (503, LOST, ON_PURPOSE)
+    (hidden,) = errors_of(through, "response_lost", "GET", "/hidden")
+    assert (hidden.status, hidden.unread, hidden.excuse) == (500, LOST, "")
+
+
+@pytest.mark.parametrize("allowed", [LookupError, Exception, "LookupError", "KeyError", 500])
+def test_errors_are_allowed_by_name(allowed: Any) -> None:
+    """A class, a base class or its name allows an exception; a status does not."""
+    (error,) = errors_of("asgi", "response_lost", "GET", "/broken", allows=[allowed])
+    assert error.excuse == (NAMED if allowed not in ("KeyError", 500) else "")
+
+
+def test_a_status_allows_an_answer() -> None:
+    """`allows=[500]` is for an application that answers 500 itself."""
+    (error,) = errors_of("asgi", "response_lost", "GET", "/hidden", allows=[500])
+    assert error.excuse == NAMED
+
+
+@pytest.mark.parametrize("wrong", [503, [404], ["not a name"], [True], None])
+def test_what_cannot_be_allowed_is_refused(wrong: Any) -> None:
+    """A mistake is told at once."""
+    with pytest.raises(UsageError, match=r"world\.web\(allows=…\)"):
+        errors_of("asgi", "", "GET", "/busy", allows=wrong)
+
+
+def test_a_program_of_its_own_reads_for_itself() -> None:
+    """What a host's own client reads is not seen, so the error is recorded and does not count."""
+
+    async def main(world: World) -> Any:
+        web = await world.web(application(), through="uvicorn")
+
+        async def asks() -> int:
+            async with httpx.AsyncClient(trust_env=False) as client:
+                return (await client.get(f"{web.url}/broken")).status_code
+
+        status = await world.host("worker").start(asks)
+        return status, web.errors[0]
+
+    status, error = foretold.run(main, seed=1).value
+    assert status == 500
+    assert (error.client, error.unread, error.counts) == ("", "", False)
+
+
+class Shop(foretold.Machine):
+    """Its rule reads every response that comes to it."""
+
+    actors = 2
+    steps = 10
+    tolerates = (httpx.TransportError,)
+    allows: ClassVar[list[Any]] = []
+
+    async def setup(self) -> None:
+        """Start the application."""
+        self.web = await self.world.web(application(), allows=self.allows)
+        self.number = 0
+        actor: Any
+        for actor in self.cast:
+            actor.web = self.web.client(actor)
+
+    async def teardown(self) -> None:
+        """Close the clients."""
+        actor: Any
+        for actor in self.cast:
+            await actor.web.aclose()
+
+    @foretold.rule()
+    async def pay(self, actor: Any) -> None:
+        """Each payment has a number of its own, so that only a duplicate can fail."""
+        self.number += 1
+        response = await actor.web.post(f"/pay/{self.number}")
+        assert response.status_code < 500 or self.web.failures
+
+
+class Allows(Shop):
+    """The same, and the test says that it may happen."""
+
+    allows: ClassVar[list[Any]] = ["RuntimeError"]
+
+
+class Reads(Shop):
+    """Its rule expects an error, and reads it."""
+
+    @foretold.rule()
+    async def look(self, actor: Any) -> None:
+        """A 500 that a rule reads is judged by the rule."""
+        response = await actor.web.get("/broken")
+        assert response.status_code == 500
+
+
+def test_a_machine_fails_for_a_500_that_a_duplicate_gets() -> None:
+    """No rule sees it, and the search finds it."""
+    faults = foretold.faults.web.only("late_duplicate")
+    found = foretold.explore(Shop, runs=60, seed=1, faults=faults, confirm=False, shrink=False)
+    assert found.failure is not None
+    assert isinstance(found.failure.exception, PropertyViolated)
+    said = str(found.failure.exception)
+    assert said.startswith("no rule could read this error: POST /pay/")
+    assert "RuntimeError: unique violation" in said
+    assert said.endswith(OF_DUPLICATE)
+
+
+def test_a_machine_holds_if_the_error_is_allowed_or_read() -> None:
+    """An allowed error does not fail it, nor does one that a rule reads."""
+    faults = foretold.faults.web.only("late_duplicate")
+    found = foretold.explore(Allows, runs=30, seed=1, faults=faults, confirm=False)
+    assert found.failure is None
+    found = foretold.explore(Reads, runs=20, seed=1, confirm=False)
+    assert found.failure is None
+
+
+def api(responses: dict[int | str, dict[str, Any]]) -> type[foretold.Machine]:
+    """A machine from a schema. A run makes one request, so that only its duplicate fails."""
+
+    def make() -> FastAPI:
+        app, seen = FastAPI(), set[int]()
+
+        @app.get("/tickets/{number}", responses=responses)
+        async def take(number: int) -> dict[str, int]:
+            if number in seen:
+                raise RuntimeError("it is gone")
+            seen.add(number)
+            return {"taken": number}
+
+        return app
+
+    @foretold.invariant(when="end")
+    def duplicates_have_come(self: Any) -> None:
+        """Looked at when all of them are there."""
+
+    made = foretold.openapi(make, steps=1, faults=LATE)
+    return type("Api", (made,), {"quiet_s": 40, "duplicates_have_come": duplicates_have_come})
+
+
+def test_a_status_that_the_schema_documents_is_allowed() -> None:
+    """As in a response that is read: a documented 500 is an answer."""
+    undocumented = foretold.explore(api({}), runs=60, seed=1, confirm=False, shrink=False)
+    assert undocumented.failure is not None
+    assert "RuntimeError: it is gone" in str(undocumented.failure.exception)
+    documented = foretold.explore(api({500: {}}), runs=60, seed=1, confirm=False)
+    assert documented.failure is None
+
+
+class Worker(Shop):
+    """A task after the response fails in each call."""
+
+    @foretold.rule()
+    async def look(self, actor: Any) -> None:
+        """The response is right; what follows is not."""
+        assert (await actor.web.get("/later")).status_code == 200
+
+
+def test_a_machine_fails_for_a_background_task() -> None:
+    """The exception of a Starlette task leaves the application after its response."""
+    found = foretold.explore(Worker, runs=5, seed=1, confirm=False, shrink=False)
+    assert found.failure is not None
+    assert "ZeroDivisionError: by the task" in str(found.failure.exception)
+
+
+def test_a_fault_of_another_kind_is_an_excuse_for_a_lost_connection() -> None:
+    """After a partition a failing connection is no news; a plain mistake still is."""
+    app = FastAPI()
+
+    @app.get("/ask")
+    async def ask(how: str) -> None:
+        raise ConnectionResetError("by peer") if how == "lost" else ValueError("a mistake")
+
+    async def main(world: World) -> Any:
+        web = await world.web(app)
+        async with web.client("ada") as client:
+            for how in ("lost", "wrong"):
+                web.fail_next("response_lost")
+                with pytest.raises(httpx.TransportError):
+                    await client.get("/ask", params={"how": how})
+                world.network.partition("main", world.host("other"))
+                world.network.repair("main", "other")
+            web.fail_next("response_lost")
+            with pytest.raises(httpx.TransportError):
+                await client.get("/ask", params={"how": "lost"})
+        return [(each.exception.partition(":")[0], each.counts) for each in web.errors]
+
+    assert foretold.run(main, seed=5).value == [
+        ("ConnectionResetError", True),
+        ("ValueError", True),
+        ("ConnectionResetError", False),
+    ]
