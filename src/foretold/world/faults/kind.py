@@ -169,3 +169,17 @@ class TroubleOnDisk(OnDisk):
         setattr(host.disk.trouble, self.sets, nothing)
         if self.over:
             ground.world.note_fault(self.over.format(host.name), host.name)
+
+
+class OnOccasion(Kind):
+    """A fault that strikes at no instant: the service asks at each call whether it does."""
+
+    on_occasion = True
+    effect = "told"
+
+    def __init__(self, name: str, strikes: str) -> None:
+        self.name = name
+        self.strikes = strikes
+
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        return iter(())
