@@ -24,7 +24,9 @@ from typing import Any
 import pytest
 
 import foretold
-from foretold.kernel.watchdog import Watch, watchdog
+from foretold.kernel.watchdog import RunCut, Watch, watchdog
+from foretold.world.current import current_world
+from foretold.world.world import World
 from tests.helpers import run_of
 
 LIMIT_S = 0.4
@@ -412,3 +414,33 @@ def test_without_a_limit_nobody_watches() -> None:
     """`wall_s_max=inf` is honoured, too."""
     assert run_of(holds, wall_s_max=float("inf")).value == 3
     assert watchdog._watch is None
+
+
+def test_a_world_is_there_before_it_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search whose time is up cuts a run at its first line. Its loop is closed all the same."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def cut(watch: Watch) -> None:
+        loops.extend(current_world().living_loops())
+        raise RunCut
+
+    monkeypatch.setattr(watchdog, "begin", cut)
+    with pytest.raises(foretold.LimitExceeded, match="broken off"):
+        foretold.run(holds)
+    assert loops
+    assert all(loop.is_closed() for loop in loops)
+
+
+def test_a_cut_of_the_end_leaves_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is cut while it is taken down, before its loops were closed."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def cut(world: World) -> None:
+        loops.extend(world.living_loops())
+        raise RunCut
+
+    monkeypatch.setattr("foretold.world.run.take_down", cut)
+    with pytest.raises(foretold.LimitExceeded, match="broken off"):
+        foretold.run(holds)
+    assert loops
+    assert all(loop.is_closed() for loop in loops)

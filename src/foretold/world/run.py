@@ -50,7 +50,7 @@ from foretold.world.faults import FaultSet, faults_text
 from foretold.world.programs import program_of
 from foretold.world.settings import Settings
 from foretold.world.standing import standing, watch_over
-from foretold.world.takedown import take_down
+from foretold.world.takedown import close_loops, take_down
 from foretold.world.tally import Tally
 from foretold.world.world import World
 
@@ -298,10 +298,11 @@ def _execute(
     """A frame of its own: it is gone, and the world with it, when the session is tidied up."""
     wall_s_max = world.settings.wall_s_max
     wall_s_max = math.inf if wall_s_max is None else wall_s_max
-    if wall_s_max < math.inf or watchdog.is_watching:
-        watchdog.begin(watch_over(world, wall_s_max))
     interrupts.standing = lambda: standing(world)
     with _inside(world):
+        # Not before: a run that is cut while its world is made would leave parts of it behind.
+        if wall_s_max < math.inf or watchdog.is_watching:
+            watchdog.begin(watch_over(world, wall_s_max))
         world.begin_faults()
         kernel = world.home.kernel
         watched = contextlib.nullcontext() if branches is None else branches.watching(kernel.notes)
@@ -376,6 +377,7 @@ def _inside(world: World) -> Iterator[None]:
                     end_threads(world.outside.crews())
                     end_strands(world.dead_threads)
             finally:
+                close_loops([*world.living_loops(), *world.graves])  # cut while it was taken down?
                 set_policy(former_policy)
                 leave()
 

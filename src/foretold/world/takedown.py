@@ -24,18 +24,19 @@ def take_down(world: World) -> None:
     """End what did not end by itself, in a sealed world: nothing it does has an effect."""
     living = world.living_loops()
     ended = sum(map(_close_tasks, living))
-    _close_loops(living)
+    close_loops(living)
     if ended:
         gc.collect()  # here, and not in the middle of the next run
     if world.graves:
         if not ended:
             gc.collect()  # what is garbage by now was not the dead's, and ends as it always does
         _bury_for_good(world)
-        _close_loops(world.living_loops())  # a `__del__` of theirs may have asked for one,
+        close_loops(world.living_loops())  # a `__del__` of theirs may have asked for one,
         gc.collect()  # and brought its owner back to life once more
 
 
-def _close_loops(loops: Iterable[HostLoop]) -> None:
+def close_loops(loops: Iterable[HostLoop]) -> None:
+    """Close those that are still open. No code of the program runs."""
     for loop in loops:
         leave_the_list(loop)
         if not loop.is_closed():
@@ -49,7 +50,7 @@ def _bury_for_good(world: World) -> None:
     when it has ended, and with it the whole world."""
     with nothing_is_finalized():
         _leave_lying(world.graves)
-        _close_loops(world.graves)
+        close_loops(world.graves)
         world.forget_the_dead()
         gc.collect()
 
