@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import foretold
+from foretold.search.planning.portfolio import plans_for, settings_of
 from tests.helpers import again, run_of
 
 HERE = [__name__]
@@ -48,12 +49,58 @@ def correct() -> None:
 
 @pytest.mark.parametrize("preempt", ["lines", HERE], ids=["all own code", "this module"])
 def test_a_race_between_lines_is_found(preempt: Any) -> None:
-    """Only where it is asked for; and told as a delay or two, at the lines between two locks."""
-    assert not foretold.explore(racy, runs=100).failures
+    """Where it may be; and told as a delay or two, at the lines between two locks."""
+    assert not foretold.explore(racy, runs=100, preempt="locks").failures
     (failure,) = foretold.explore(racy, runs=400, preempt=preempt).failures
     assert 1 <= len(failure.delays) <= 2
     assert "adder 1 was held" in failure.story
     assert "total = seen + 1" in failure.story
+
+
+def test_a_search_interrupts_lines_by_itself() -> None:
+    """Nobody has to ask for it. What a seed says does not depend on who makes its run."""
+    found = foretold.explore(racy, runs=100, seed=1)
+    assert found.failure is not None
+    assert ("preempt", "lines") in settings_of(found.failure.seed, plans_for(None, "portfolio"))
+    assert not foretold.explore(correct, runs=200, seed=1).failures
+
+
+def test_what_is_asked_for_comes_first() -> None:
+    """Modules that are named, or "locks", hold for every run of a search."""
+    plans = plans_for(None, "portfolio")
+    for seed in range(100):
+        for asked in ("lines: shop", "lines", "locks"):
+            assert "preempt" not in dict(settings_of(seed, plans, preempt=asked))
+    kinds = [dict(settings_of(seed, plans)) for seed in range(3600)]
+    assert all("preempt" not in kind for kind in kinds if kind["order"] == "asyncio")
+    assert sum("preempt" in kind for kind in kinds) == 3600 * 8 / 12 * 2 / 3
+
+
+def test_a_debugger_keeps_lines_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no line can be told, no tape says that lines were: it would not repeat elsewhere."""
+    monkeypatch.setattr("foretold.kernel.threads.preempt.can_interrupt", lambda: False)
+    assert not foretold.explore(racy, runs=100, seed=1).failures
+
+
+def test_long_computations_are_looked_at_ever_less() -> None:
+    """A thread that computes for long is interrupted less and less often."""
+
+    def switches_of(lines: int) -> int:
+        def compute() -> None:
+            for _ in range(lines):
+                pass
+
+        def main() -> None:
+            threads = [threading.Thread(target=compute) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        return max(run_of(main, seed, preempt="lines").choices for seed in range(4))
+
+    few, many = switches_of(5_000), switches_of(100_000)
+    assert few < many < 4 * few
 
 
 def test_a_lock_protects_lines() -> None:

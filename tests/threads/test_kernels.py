@@ -9,7 +9,7 @@ import pytest
 
 import foretold
 from foretold.kernel.session import session
-from foretold.search.planning.portfolio import plan_of, plans_for
+from foretold.search.planning.portfolio import plan_of, plans_for, settings_of
 from tests.helpers import SOAK_FACTOR, again, run_of, soak
 from tests.threads.kernels import KERNELS, Kernel, in_threads
 from tests.threads.systems import SYSTEMS
@@ -59,8 +59,7 @@ def test_the_correction_survives_long(kernel: Kernel) -> None:
 def test_a_seed_says_all(kernel: Kernel) -> None:
     """A failing run fails again, on its seed and on its recording, with the same digest."""
     seed = search(kernel.buggy, kernel, FOUND_RUNS_MAX, shrink=False).failures[0].seed
-    plan = plan_of(seed, PLANS)
-    how = {"order": plan.order, "strategy": plan.strategy, **kernel.settings}
+    how = {**dict(settings_of(seed, PLANS)), **kernel.settings}
     first = run_of(kernel.buggy, seed, recording=True, **how)
     assert first.error is not None
     second = run_of(kernel.buggy, seed, **how)

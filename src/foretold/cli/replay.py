@@ -45,7 +45,7 @@ from foretold.search.checking.replayers import FreshReplayer, Replayer
 from foretold.search.failures.retry import try_again
 from foretold.search.failures.store import Store
 from foretold.search.planning.learning import learned_before
-from foretold.search.planning.portfolio import plan_of, plans_for
+from foretold.search.planning.portfolio import plans_for, settings_of
 from foretold.search.workers.targets import check_inside
 from foretold.search.workers.warming import run_warm
 from foretold.tape import Tape, TapeFile
@@ -139,10 +139,10 @@ def _replay_seed(target: str, seed: int, asked: dict[str, Any]) -> int:
     chosen = {**own, **{name: value for name, value in asked.items() if value is not None}}
     chosen.setdefault("profile", learned_before(Store(Path.cwd()), target, seed))
     plans = plans_for(chosen.pop("order", None), chosen.pop("strategy", "portfolio"))
-    plan = plan_of(seed, plans)
     own_too = getattr(main, "foretold_settings", dict)(chosen)  # a machine has some of its own
     changes = {k: v for k, v in own_too.items() if k in Settings.__dataclass_fields__}
-    settings = Settings().with_changes(**changes, order=plan.order, strategy=plan.strategy)
+    settings = Settings().with_changes(**changes)
+    settings = settings.with_changes(**dict(settings_of(seed, plans, preempt=settings.preempt)))
     tape = Tape.seeded(seed, settings.on_tape())
     done = run_warm(bind_main(main), tape, settings, recording=True, detail=True)
     put(seeded_text(target, done))

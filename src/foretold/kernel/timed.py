@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import heapq
+from _thread import get_ident
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,7 +17,9 @@ from foretold.errors import LimitExceeded
 from foretold.kernel.clock import NS
 from foretold.kernel.handles import CANCELLED_ALARMS_MIN, AlarmHandle, AnyHandle
 from foretold.kernel.kernel import Kernel
-from foretold.kernel.waiting import deadlock_of
+from foretold.kernel.threads.baton import strand_of
+from foretold.kernel.threads.stacks import stack_of
+from foretold.kernel.waiting import deadlock_of, users_place
 
 if TYPE_CHECKING:
     from foretold.kernel.threads.crew import Crew
@@ -29,6 +32,26 @@ LOOKED_AT = 8
 """So many alarms are looked at to find those that a late loop meets."""
 _CLOSE_NS = 10_000_000
 """Alarms this close together may fall into one batch if the loop is late."""
+
+
+def _call_soon_asleep(loop: Any, *args: Any, **more: Any) -> Any:
+    """In the place of `call_soon`, while the loop sleeps."""
+    handle = type(loop).call_soon(loop, *args, **more)
+    crew, strand = loop.kernel.crew, strand_of(get_ident())
+    if strand is None or strand is (loop.runner or crew.main) or strand.crew is not crew:
+        return handle
+    if loop._ready and loop._ready[-1] is handle:
+        loop._unheard.append(loop._ready.pop())
+        loop.kernel.notes[_not_heard(strand.actor.name)] = None
+    return handle
+
+
+def _not_heard(thread: str) -> str:
+    place = users_place(stack_of(get_ident()))
+    return (
+        f"the thread {thread} asked something of an event loop that was asleep, at {place}. This "
+        "does not wake the loop. Use loop.call_soon_threadsafe or asyncio.run_coroutine_threadsafe"
+    )
 
 
 class TimedLoop(asyncio.BaseEventLoop):
@@ -52,6 +75,8 @@ class TimedLoop(asyncio.BaseEventLoop):
         self._alarm_number = 0
         self._due_ns = NEVER_NS
         """When the first alarm is due."""
+        self._unheard: list[AnyHandle] | None = None
+        """What other threads have asked of this loop while it sleeps; None if it is awake."""
 
     def _push_alarm(self, when_ns: int, handle: AlarmHandle) -> None:
         self._alarm_number = number = self._alarm_number + 1
@@ -162,6 +187,20 @@ class TimedLoop(asyncio.BaseEventLoop):
         return [ns - when_ns for ns in due if when_ns < ns <= end_ns]
 
     def _wait_with_care(self) -> None:
+        crew = self.kernel.crew
+        if crew is None or not crew.threaded:
+            self._let_time_pass()
+            return
+        self.fall_asleep()
+        try:
+            self._let_time_pass()
+        except BaseException:
+            self.wake_up()
+            raise
+        if self.has_work():
+            self.wake_up()
+
+    def _let_time_pass(self) -> None:
         kernel = self.kernel
         if self._timer_cancelled_count:
             self._drop_cancelled_timers()
@@ -193,6 +232,22 @@ class TimedLoop(asyncio.BaseEventLoop):
                 idler.set_result(None)
         else:
             self._deadlock()
+
+    # A thread that calls `call_soon` of a loop that waits in its selector does not wake it, in
+    # asyncio as here: the callback runs when something else wakes the loop, or never.
+
+    def fall_asleep(self) -> None:
+        """Nothing is ready, and other threads go on."""
+        if self._unheard is None:
+            self._unheard = []
+            vars(self)["call_soon"] = functools.partial(_call_soon_asleep, self)
+
+    def wake_up(self) -> None:
+        """Something is to be done: first what nobody has heard of."""
+        unheard, self._unheard = self._unheard, None
+        if unheard is not None:
+            del vars(self)["call_soon"]
+            self._ready.extendleft(reversed(unheard))
 
     def next_wake_ns(self) -> int:
         """When the first alarm is due, or a thread of this host has waited long enough."""

@@ -26,6 +26,7 @@ from foretold.errors import (
 from foretold.kernel import real
 from foretold.kernel.interrupt import interrupts
 from foretold.kernel.session import session
+from foretold.kernel.threads.preempt import preempt_of_search
 from foretold.kernel.watchdog import watchdog
 from foretold.search.checking.replayers import Replayer, replayer_for
 from foretold.search.checking.vacuity import hints_in, hollow_in
@@ -156,9 +157,8 @@ def explore(
     changed = _settings(main, {**settings, "faults": faults})
     changed = changed.with_changes(cold=isolation is not None or None)
     stored = load_corpus(Path(corpus)) if corpus is not None else {}
-    planner = SeedPlanner(
-        order, strategy, seed, feedback=feedback, stored=list(stored), profile=changed.profile
-    )
+    known = {"profile": changed.profile, "preempt": preempt_of_search(changed.preempt)}
+    planner = SeedPlanner(order, strategy, seed, feedback=feedback, stored=list(stored), **known)
     search = Search(
         bind_main(main),
         changed,

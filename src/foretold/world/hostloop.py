@@ -209,7 +209,10 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
             self.poll()
         if self._due_ns <= self._clock.ns:
             self._collect_due_timers()
-        return self.has_ready()
+        if self.has_ready():
+            self.wake_up()
+            return True
+        return False
 
     def has_ready(self) -> bool:
         """Whether something could run now."""

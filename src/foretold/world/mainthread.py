@@ -58,6 +58,9 @@ def _iterate(host: Host) -> None:
         sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
         try:
             loop._run_once()
+            crew = host.kernel.crew  # None if the process has died in this iteration
+            if crew is not None and crew.threaded and not loop.has_work():
+                loop.fall_asleep()
         finally:
             asyncio._set_running_loop(None)
 

@@ -312,6 +312,8 @@ def _execute(
         if world.tape.audit is not None:
             kernels = [host.kernel for host in world.hosts.values()]
             world.tape.audit.conclude(kernels, random=world.was_random)
+        if not any(crew.threaded for crew in world.outside.crews()):
+            world.tape.settings.pop("preempt", None)  # nothing that could have been interrupted
         return Run(
             value,
             world.tape,

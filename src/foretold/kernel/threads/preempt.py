@@ -25,6 +25,7 @@ from foretold.kernel.monitoring import (
     begin_tracing,
     end_tracing,
     is_module_name,
+    is_traced_by_another,
     monitoring,
     names_in,
     take_tool,
@@ -41,14 +42,19 @@ GAPS = (1, 2, 6, 20)
 DENSE = 50
 """The first looks of a thread come at every line: what is short would be missed by larger gaps,
 and what is long meets its race more than once."""
+SPARSE = 2_000
+"""After so many looks of a thread, each further so many double the gap: a thread that computes for
+a million lines is not a million times slower."""
 LINES = "lines"
+LOCKS = "locks"
 _ALONE = 64
 """So many lines until the next look where nobody else could run."""
 
 
 def preempt_text(wanted: Any) -> str:
-    """The setting as a tape keeps it: "lines" (all code that is no library), or "lines: a, b"."""
-    if wanted is None or wanted == "" or wanted == LINES:
+    """The setting as a tape keeps it: "lines" (all code that is no library), "lines: a, b", "locks"
+    (none at all), or nothing, if it is left open."""
+    if wanted is None or wanted in ("", LINES, LOCKS):
         return wanted or ""
     if isinstance(wanted, str) and wanted.startswith(f"{LINES}:"):
         return wanted
@@ -56,9 +62,20 @@ def preempt_text(wanted: Any) -> str:
     if not names or not all(map(is_module_name, names)):
         raise UsageError(
             f'preempt names modules, such as preempt=["shop.stock"], or is "lines" for all of your '
-            f"own code; got {wanted!r}"
+            f'own code, or "locks" for none of it; got {wanted!r}'
         )
     return f"{LINES}: {', '.join(names)}"
+
+
+def can_interrupt() -> bool:
+    """Whether lines can be told here: Python 3.11 has one trace function, which a debugger or a
+    measure of coverage may hold. A tape with "lines" that was made there would not repeat."""
+    return monitoring is not None or not is_traced_by_another()
+
+
+def preempt_of_search(wanted: str) -> str:
+    """What holds for all runs of a search; nothing, if that is left to each of them."""
+    return wanted or ("" if can_interrupt() else LOCKS)
 
 
 class _Lines(Chosen):
@@ -122,19 +139,21 @@ def _gap_of(strand: Strand) -> int:
     if strand.gaps is None:
         name = strand.actor.name.encode("utf-8", "surrogatepass")
         strand.gaps = TapeRandom(_lines.seed ^ zlib.crc32(name)).random
-    return 1 + int(strand.gaps() * (2 * _lines.gap - 1))
+    gap = _lines.gap << min(strand.looks // SPARSE, 40)
+    return 1 + int(strand.gaps() * (2 * gap - 1))
 
 
 def install(crew: Crew) -> None:
     """The first thread starts: from here on lines are points, if the run asks for it."""
     setting, tape = crew.kernel.preempt, crew.kernel.tape
-    if not setting or _lines.gap_is_drawn:
+    if setting in ("", LOCKS) or _lines.gap_is_drawn:
         return
     drawn = tape.stream("threads", "lines")
     _lines.gap = drawn.pick(GAPS, "lines between two looks")
     _lines.seed = drawn.choose(1 << 32, "seed of the gaps between looks")
     _lines.names = names_in(setting)
     _lines.gap_is_drawn = True
+    tape.configuration["threads interrupted"] = "between lines"
     if monitoring is not None:
         _begin_monitoring()
     else:

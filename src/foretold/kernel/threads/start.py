@@ -24,7 +24,7 @@ from foretold.kernel import real
 from foretold.kernel.computer import computer_of, running
 from foretold.kernel.handles import label_of
 from foretold.kernel.insist import relent
-from foretold.kernel.monitoring import begin_in_thread, is_traced_by_another, monitoring
+from foretold.kernel.monitoring import begin_in_thread
 from foretold.kernel.native import extensions
 from foretold.kernel.swap import Setting, Swap, python_in_c
 from foretold.kernel.threads import locks, preempt
@@ -99,7 +99,7 @@ def begin_threads(crew: Crew) -> None:
 
 def _warn_of_another_tracer(crew: Crew) -> None:
     """Before `sys.monitoring` there was one trace function for all."""
-    if crew.kernel.preempt and monitoring is None and is_traced_by_another():
+    if crew.kernel.preempt not in ("", preempt.LOCKS) and not preempt.can_interrupt():
         crew.kernel.notes[_TRACED] = None
 
 

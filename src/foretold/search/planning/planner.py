@@ -11,7 +11,7 @@ from foretold.search.planning.corpus import Corpus, Lineage
 from foretold.search.planning.feedback import Feedback
 from foretold.search.planning.idleness import Idleness
 from foretold.search.planning.learning import Learner
-from foretold.search.planning.portfolio import plan_of, plans_for
+from foretold.search.planning.portfolio import plan_of, plans_for, settings_of
 from foretold.search.workers.batch import Errand, Seen
 
 CHANGED_FROM = 32
@@ -50,7 +50,9 @@ class SeedPlanner:
         feedback: Feedback,
         stored: Sequence[str] = (),
         profile: str = "",
+        preempt: str = "",
     ) -> None:
+        self._preempt = preempt
         self._plans = plans_for(order, strategy)
         self._seed = seed
         self._budget = Budget(self._plans, seed)
@@ -83,8 +85,9 @@ class SeedPlanner:
         if due and self.corpus.entries:
             return Errand(number, self.corpus.pick(self._seed, number))
         plan, seed = self._budget.next()
+        settings = settings_of(seed, self._plans, preempt=self._preempt)
         known = self._learner.text or self._profile
-        settings = (*plan.settings, ("profile", known)) if known else plan.settings
+        settings = (*settings, ("profile", known)) if known else settings
         learning = self._learner.wants(number) or self._idleness[plan.order].is_possible
         return Errand(number, Lineage(seed, settings), learning=learning)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, get_args
 from foretold.arguments import check_word
 from foretold.kernel.kernel import Order
 from foretold.kernel.schedulers import SCHEDULERS
+from foretold.kernel.threads.preempt import LINES
 
 
 class Plan(NamedTuple):
@@ -79,3 +80,17 @@ def run_seed(seed: int, position: int, plans: int = 1) -> int:
 def plan_of(seed: int, plans: tuple[Plan, ...]) -> Plan:
     """The plan of the run with this seed."""
     return plans[seed % len(plans)]
+
+
+def settings_of(
+    seed: int, plans: tuple[Plan, ...], *, preempt: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """What the run with this seed changes in the settings of its search, whose `preempt` it keeps.
+
+    If the search leaves that open, two thirds of the runs in any order interrupt threads between
+    the lines of the user's code, as CPython does: a lost update of two threads without a lock needs
+    that. In a program without threads it changes nothing and costs nothing.
+    """
+    plan = plan_of(seed, plans)
+    between_lines = not preempt and plan.order == "any" and seed // len(plans) % 3 != 0
+    return (*plan.settings, ("preempt", LINES)) if between_lines else plan.settings

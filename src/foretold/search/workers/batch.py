@@ -99,8 +99,8 @@ class Maker:
         if brief.signature is None and not self._swarm:
             brief.configuration = {}
         else:
-            drawn = {name: value for name, value in errand.lineage.settings if name != "profile"}
-            brief.configuration = {**drawn, **brief.configuration}
+            plan = {k: v for k, v in errand.lineage.settings if k in ("order", "strategy")}
+            brief.configuration = {**plan, **brief.configuration}
         return Seen(errand, brief, features)
 
     def tape_of(self, lineage: Lineage) -> Tape:
