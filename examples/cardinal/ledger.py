@@ -94,13 +94,25 @@ class Ledger:
     """Those that can be read, by their number in the store."""
     moves: set[tuple[int | None, int | None]] = field(default_factory=set)
     """From which set of components to which."""
+    _groups: list[list[int]] | None = None
 
     @property
     def waiting(self) -> list[Command[Any]]:
         return self.accepted[self.done :]
 
+    def groups(self) -> list[list[int]]:
+        """The living by their components."""
+        if self._groups is None:
+            groups: dict[int, list[int]] = {}
+            for entity in sorted(self.living):
+                groups.setdefault(self.living[entity], []).append(entity)
+            self._groups = list(groups.values())
+        return self._groups
+
     def follow(self, changes: list[Change]) -> None:
         """Make the changes of a tick, each of which must be possible."""
+        if changes:
+            self._groups = None
         destroyed: set[int] = set()
         for change in changes:
             entity, known = change.entity, self.living.get(change.entity)
@@ -126,12 +138,7 @@ class Ledger:
 
     def take(self, world: World) -> None:
         """A tick has taken all commands that waited, each kind in order."""
-        wanted: dict[type, list[Command[Any]]] = {}
-        for command in self.waiting:
-            wanted.setdefault(type(command.payload), []).append(command)
-        taken: dict[type, list[Command[Any]]] = {}
-        for command in world.commands.taken():
-            taken.setdefault(type(command.payload), []).append(command)
+        wanted, taken = _by_kind(self.waiting), _by_kind(world.commands.taken())
         assert taken == wanted, f"the tick took {taken}, and {wanted} were waiting"
         self.done = len(self.accepted)
 
@@ -149,11 +156,22 @@ class Ledger:
             f"commands that no snapshot holds are done later, each once: {again} wait, and "
             f"{self.waiting} should"
         )
-        self.living = residents(world)
+        self._settle(world)
 
     def forget(self, world: World) -> None:
         """The world was reset."""
         assert world.height == 0, "a new world begins with tick 0"
         assert not world.commands.waiting(), "a new world has no commands"
         self.accepted, self.done = [], 0
-        self.living = residents(world)
+        self._settle(world)
+
+    def _settle(self, world: World) -> None:
+        """Another world: its entities are taken over."""
+        self.living, self._groups = residents(world), None
+
+
+def _by_kind(commands: list[Command[Any]]) -> dict[type, list[Command[Any]]]:
+    found: dict[type, list[Command[Any]]] = {}
+    for command in commands:
+        found.setdefault(type(command.payload), []).append(command)
+    return found

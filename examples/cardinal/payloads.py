@@ -97,14 +97,46 @@ _MAKERS: dict[Any, Callable[[Payloads], Any]] = {
 }
 
 
+# Strategies for a machine that knows `groups()`, `living()`, `kinds()` and `components()`. They are
+# made once: to check a new strategy costs as much as twenty draws from it.
+
+NOBODY = 10_000
+"""An entity that never lives."""
+_RUNNER = st.runner()
+_integers = cache(st.integers)
+_subsets = cache(lambda names: st.sets(st.sampled_from(names)))
+
+
+@cache
 @st.composite
 def payloads_of(draw: Any, kind: type) -> Any:
-    """The same as a strategy, for a machine that knows `living()`."""
-    living = draw(st.runner()).groups()
+    """A command of this kind."""
+    living = draw(_RUNNER).groups()
     return Payloads(lambda low, high: draw(_integers(low, high)), living).value(kind)
 
 
-_integers = cache(st.integers)
+@st.composite
+def any_payload(draw: Any) -> Any:
+    """A command of any kind."""
+    return draw(payloads_of(_one_of(draw, draw(_RUNNER).kinds())))
+
+
+@st.composite
+def any_entity(draw: Any) -> int:
+    """One that lives, or nobody."""
+    entity: int = _one_of(draw, [*draw(_RUNNER).living(), NOBODY])
+    return entity
+
+
+@st.composite
+def any_components(draw: Any) -> set[str]:
+    """Some of those that the world knows."""
+    wanted: set[str] = draw(_subsets(tuple(draw(_RUNNER).components())))
+    return wanted
+
+
+def _one_of(draw: Any, options: Sequence[Any]) -> Any:
+    return options[draw(_integers(0, len(options) - 1))]
 
 
 def random_payload(kind: type, source: random.Random, living: Living) -> Any:

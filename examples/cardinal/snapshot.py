@@ -64,20 +64,29 @@ def encode(state: State, height: int, timestamp_s: float, applied: int, events: 
     return HEADER.pack(MAGIC, zlib.crc32(rest), len(text)) + rest
 
 
-def decode(data: Any) -> Snapshot:
-    """Reads a snapshot. `data` is any buffer, and stays the caller's."""
+def check_whole(data: Any) -> tuple[memoryview, int]:
+    """What follows the header, and the length of its text. Raises if anything is missing."""
     view = memoryview(data)
     try:
         magic, checksum, length = HEADER.unpack_from(view)
-        rest = view[HEADER.size :]
-        if magic != MAGIC:
-            raise BadSnapshot("this is not a snapshot")
-        if zlib.crc32(rest) != checksum and not planted("torn_snapshot_accepted"):
-            raise BadSnapshot("the checksum is wrong: it was torn or damaged")
+    except struct.error as error:
+        raise BadSnapshot(str(error)) from error
+    rest = view[HEADER.size :]
+    if magic != MAGIC:
+        raise BadSnapshot("this is not a snapshot")
+    if zlib.crc32(rest) != checksum and not planted("torn_snapshot_accepted"):
+        raise BadSnapshot("the checksum is wrong: it was torn or damaged")
+    return rest, length
+
+
+def decode(data: Any) -> Snapshot:
+    """Reads a snapshot. `data` is any buffer, and stays the caller's."""
+    rest, length = check_whole(data)
+    try:
         body = json.loads(bytes(rest[:length]))
         height, applied = body["height"], body["applied"]
         return Snapshot(height, body["timestamp_s"], applied, body, rest[length:], body["events"])
-    except (struct.error, ValueError, KeyError) as error:
+    except (ValueError, KeyError) as error:
         raise BadSnapshot(str(error)) from error
 
 

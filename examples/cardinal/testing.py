@@ -31,7 +31,7 @@ from examples.cardinal.fakes import (
 )
 from examples.cardinal.invariants import check_world
 from examples.cardinal.ledger import Ledger, Remembered, portrait
-from examples.cardinal.payloads import payloads_of
+from examples.cardinal.payloads import any_components, any_entity, any_payload, payloads_of
 from examples.cardinal.schedulers import Concurrent, Permuted, Scheduler, Sequential
 from examples.cardinal.shadow import Shadow
 from examples.cardinal.state import NoSuchEntity
@@ -93,10 +93,7 @@ class Cardinal(foretold.Machine):
 
     def groups(self) -> list[list[int]]:
         """The living by their components: for commands that name entities."""
-        groups: dict[int, list[int]] = {}
-        for entity, components in sorted(self.ledger.living.items()):
-            groups.setdefault(components, []).append(entity)
-        return list(groups.values())
+        return self.ledger.groups()
 
     # --- what is done to the server --------------------------------------------------------------
 
@@ -154,10 +151,7 @@ class Cardinal(foretold.Machine):
         await self._boot(skipped=1)
 
     @MORE
-    @foretold.rule(
-        order=st.runner().flatmap(lambda m: st.sampled_from(m.kinds())).flatmap(payloads_of),
-        count=st.integers(1, 64),
-    )
+    @foretold.rule(order=any_payload(), count=st.integers(1, 64))
     def flood(self, order: Any, count: int) -> None:
         """One command again and again, until the queue is full."""
         for _ in range(count):
@@ -165,10 +159,7 @@ class Cardinal(foretold.Machine):
                 return
 
     @MORE
-    @foretold.rule(
-        entity=st.runner().flatmap(lambda m: st.sampled_from([*m.living(), 10_000])),
-        wanted=st.runner().flatmap(lambda m: st.sets(st.sampled_from(m.components()))),
-    )
+    @foretold.rule(entity=any_entity(), wanted=any_components())
     def look(self, entity: Any, wanted: set[str]) -> None:
         """Ask what the world has; the model knows."""
         self._check_has(entity)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from foretold.errors import UsageError
 from foretold.spec import hypothesis_adapter as adapter
+from foretold.spec import hypothesis_disk
 from foretold.spec.hypothesis_adapter import CalmSource, StepDiscarded, draw
 from foretold.tape.streams import EnumeratedStream, Odometer, RecordedStream, SeededStream
 from tests.spec.strategy_cases import CASES, Numbers, Seeded, attempt, ranges
@@ -451,7 +452,7 @@ def test_every_process_draws_the_same(tmp_path: Path) -> None:
 
 def test_known_codecs_are_described_rightly() -> None:
     """The table that saves Hypothesis half a second is what trying out would have found."""
-    for codec, intervals in adapter.ENCODABLE.items():
+    for codec, intervals in hypothesis_disk.ENCODABLE.items():
         inside = {code for interval in intervals for code in interval}
         outside = {code + step for code in inside for step in (-1, 1)} - {-1, sys.maxunicode + 1}
         outside = {c for c in outside if not any(low <= c <= high for low, high in intervals)}

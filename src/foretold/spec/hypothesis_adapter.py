@@ -1,9 +1,9 @@
 """Draws values of Hypothesis strategies from a tape.
 
 Hypothesis is the language in which inputs are described; the tape is the engine. This file is the
-seam, and the only one that touches Hypothesis' private API: a `ConjectureData` that records
-nothing, reads no clock and asks the tape for every primitive value. `primitives.py` says how such
-a value is made of choices.
+seam, and besides `hypothesis_disk.py` the only one that touches Hypothesis' private API: a
+`ConjectureData` that records nothing, reads no clock and asks the tape for every primitive value.
+`primitives.py` says how such a value is made of choices.
 
 A filter or a set that rejects a value tries again with the next simplest ones, so the calm tape
 fills a set with 0, 1, 2 instead of giving up.
@@ -18,9 +18,8 @@ import itertools
 import linecache
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, NoReturn, TypeVar
 
@@ -35,7 +34,7 @@ SUPPORTED_HYPOTHESIS = ">=6.170.1,<7"
 
 try:
     from hypothesis import reporting
-    from hypothesis.control import BuildContext, _current_build_context, should_note
+    from hypothesis.control import BuildContext, _current_build_context
     from hypothesis.errors import ChoiceTooLarge, StopTest, UnsatisfiedAssumption
     from hypothesis.internal import charmap
     from hypothesis.internal.conjecture import data as conjecture
@@ -80,6 +79,9 @@ Shared = dict[Any, Any]
 
 CHOICES_MAX = 16_384
 """Of one draw. A strategy that recurses without end is cut here, and the step is discarded."""
+
+_IS_SOUND = "foretold_is_sound"
+"""On a strategy that was drawn from: it is valid and not empty."""
 
 # Keys in `shared`, beside those of `st.shared()`: what is to be done when the run is over, and what
 # the Randoms of one run have in common.
@@ -156,8 +158,12 @@ if _missing := missing_private_api():
         f"needs. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
     )
 
+from foretold.spec import hypothesis_disk  # noqa: E402  # it needs all of that
+
+hypothesis_disk.stand_in()
 _BLANK = _blank_data()
 _BLANK_CONTAINERS = [(k, v) for k, v in _BLANK.items() if isinstance(v, dict | list | set)]
+_BLANK_SCALARS = {k: v for k, v in _BLANK.items() if not isinstance(v, dict | list | set)}
 _unwrap: Callable[[Any], Any] = st_lazy.unwrap_strategies
 
 # ---------------------------------------------------------------- primitives
@@ -289,8 +295,7 @@ class TapeData(ConjectureData):
     ) -> None:
         # Not super().__init__, which reads the clock and is several times slower.
         own = vars(self)
-        own.update(_BLANK)
-        for name, empty in _BLANK_CONTAINERS:
+        for name, empty in _BLANK_CONTAINERS:  # what never changes lies on the class: see below
             own[name] = empty.copy()
         scope: Shared = {} if shared is None else shared
         self.testcounter = next(_counter)
@@ -308,12 +313,12 @@ class TapeData(ConjectureData):
         self, strategy: st.SearchStrategy[T], label: object = None, observe_as: str | None = None
     ) -> T:
         if not self._drawing:
-            return self._draw_first(strategy, label)
+            first: T = self._draw_first([(strategy, label)])[0]
+            return first
         if isinstance(label, str):
             return self._draw_labelled(strategy, label)
-        strategy.validate()
-        if strategy.is_empty:
-            self.mark_invalid("it is empty")
+        if _IS_SOUND not in strategy.__dict__:
+            self._check(strategy)
         if self.depth >= MAX_DEPTH:
             self.mark_invalid(f"its strategies nest deeper than {MAX_DEPTH}")
         level = self.depth = self.depth + 1
@@ -325,16 +330,33 @@ class TapeData(ConjectureData):
             if self._retries:
                 self._retries.pop(level + 1, None)
 
-    def _draw_first(self, strategy: st.SearchStrategy[T], label: object) -> T:
-        """A draw that is not part of another: it brings a context, which ends with it."""
+    def _check(self, strategy: st.SearchStrategy[Any]) -> None:
+        """Once for each strategy: both questions lead through all its parts."""
+        strategy.validate()
+        if strategy.is_empty:
+            self.mark_invalid("it is empty")
+        strategy.__dict__[_IS_SOUND] = True
+
+    def draw_each(self, wanted: Mapping[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
+        """A value of each strategy, under the name of each: as one draw after the other."""
+        drawn = self._draw_first([(strategy, name) for name, strategy in wanted.items()])
+        return dict(zip(wanted, drawn, strict=True))
+
+    def _draw_first(self, wanted: Iterable[tuple[st.SearchStrategy[Any], object]]) -> list[Any]:
+        """Draws that are not part of another: they bring a context, which ends with them."""
         before = _current_build_context.value, reporting.reporter.value
         context = self.new_context()
         _current_build_context.value, reporting.reporter.value = context, _say_nothing
         self._drawing, self.frozen, self.depth = True, False, 0
-        self.events.clear()
-        self.provider.left = CHOICES_MAX
+        drawn: list[Any] = []
+        strategy: Any = None
         try:
-            return self.draw(strategy, label)
+            for strategy, label in wanted:
+                self.events.clear()
+                self._retries.clear()
+                self.provider.left = CHOICES_MAX
+                drawn.append(self.draw(strategy, label))
+            return drawn
         except UnsatisfiedAssumption as failed:
             raise _discarded(strategy, failed.reason, failed.location) from None
         except TooLarge:
@@ -388,6 +410,23 @@ class TapeData(ConjectureData):
     def _pooled_constraints(self, choice_type: Any, constraints: Any) -> Any:
         return constraints
 
+    def draw_integer(
+        self,
+        min_value: int | None = None,
+        max_value: int | None = None,
+        *,
+        weights: dict[int, float] | None = None,
+        shrink_towards: int = 0,
+        forced: int | None = None,
+        observe: bool = True,
+    ) -> int:
+        """Most values are made of integers, and most of these are drawn without any ceremony."""
+        given: Any = {"weights": weights, "shrink_towards": shrink_towards}
+        if self._retries or forced is not None:
+            return super().draw_integer(min_value, max_value, **given, forced=forced)
+        self.provider.counted(None)
+        return self.provider.draw_integer(min_value, max_value, **given)
+
     def start_span(self, label: int) -> None:
         self.depth += 1
 
@@ -407,6 +446,11 @@ class TapeData(ConjectureData):
     def conclude_test(self, status: Status, interesting_origin: object = None) -> NoReturn:
         self.status, self.frozen = status, True
         raise StopTest(self.testcounter)
+
+
+for _name, _value in _BLANK_SCALARS.items():
+    if _name not in vars(TapeData):
+        setattr(TapeData, _name, _value)
 
 
 class LaterDraws(st.DataObject):
@@ -458,53 +502,6 @@ def _no_test() -> None:
 def _say_nothing(text: object) -> None:
     """Stands for Hypothesis' reporter: a draw prints nothing, whatever the verbosity."""
 
-
-# ---------------------------------------------------------------- Hypothesis off the disk
-
-ENCODABLE = {
-    "ascii": [(0, 127)],
-    "iso8859-1": [(0, 255)],
-    "utf-8": [(0, 0xD7FF), (0xE000, sys.maxunicode)],
-}
-"""What Hypothesis finds out in half a second each by trying every character, and then stores."""
-
-
-def _intervals_from_codec(codec_name: str) -> tuple[IntervalSet, IntervalSet]:
-    known = ENCODABLE.get(codec_name)
-    return (IntervalSet(known), IntervalSet()) if known else _tried_out(codec_name)
-
-
-def _no_file(*args: object, **kwargs: object) -> NoReturn:
-    raise OSError("Unicode tables are kept in memory")
-
-
-def _no_storage(*names: str, **kwargs: object) -> Any:
-    return SimpleNamespace(path=Path(*names), create_if_missing=_no_file)
-
-
-def _should_note() -> bool:
-    """A drawn function or Random may be used outside of every context: nothing to note there."""
-    return _current_build_context.value is not None and should_note()
-
-
-def _stand_in() -> None:
-    """Put the functions above where Hypothesis looks them up.
-
-    Inside a run every access to the disk is an escape, and a strategy may be defined there, not
-    only drawn. For Hypothesis tests in the same process it means that Unicode tables are computed
-    (a tenth of a second) instead of read from `.hypothesis`.
-    """
-    vars(charmap).update(
-        gzip=SimpleNamespace(GzipFile=_no_file),
-        storage_directory=_no_storage,
-        intervals_from_codec=_intervals_from_codec,
-    )
-    vars(st_functions).update(should_note=_should_note)
-    vars(st_random).update(should_note=_should_note)
-
-
-_tried_out = charmap.intervals_from_codec
-_stand_in()
 
 # ---------------------------------------------------------------- what the rest of foretold calls
 

@@ -165,6 +165,8 @@ class Shelves:
 
     def values(self, bundle: str) -> list[Kept]:
         values = self._values.get(bundle, [])
+        if not self.near:
+            return values
         return [kept for kept in values if self._is_near(kept.value)] or values
 
     def _is_near(self, value: Any) -> bool:

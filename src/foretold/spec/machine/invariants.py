@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from foretold.arguments import check_number, check_word, signature_of
 from foretold.errors import PropertyViolated, UsageError
-from foretold.spec.machine.rules import Precondition, preconditions_of, rule_of
+from foretold.spec.machine.rules import Precondition, found_once, preconditions_of, rule_of
 from foretold.trace import Place
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -54,7 +54,7 @@ class Invariant:
 
     written = "@foretold.invariant"
 
-    @property
+    @found_once
     def preconditions(self) -> tuple[Precondition, ...]:
         return preconditions_of(self.function)
 

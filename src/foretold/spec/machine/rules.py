@@ -10,7 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from foretold.arguments import nearest, signature_of
 from foretold.errors import UsageError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from foretold.spec.prophecy import Prophecy
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Predicate = Callable[..., object]
 
 ACTOR = "actor"
@@ -33,6 +34,19 @@ _MEANT = (
     "rename the parameter"
 )
 _RULE, _PRECONDITIONS = "foretold_rule", "foretold_preconditions"
+
+
+class found_once(Generic[T]):  # noqa: N801  # it stands where @property does
+    """A property that is found out at the first look. Not `functools.cached_property`: that takes a
+    lock in Python 3.11, and in a run with threads each lock is a step."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self._function = function
+        self._name = function.__name__
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        value = vars(instance)[self._name] = self._function(instance)
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +69,18 @@ class Rule:
     def name(self) -> str:
         return self.called or self.function.__name__
 
-    @property
+    # Below: asked before every step of a run, hence found out once.
+
+    @found_once
     def preconditions(self) -> tuple[Precondition, ...]:
         return preconditions_of(self.function)
 
-    @property
+    @found_once
     def is_async(self) -> bool:
         """Also if it is wrapped by a plain function, as many decorators do."""
         return inspect.iscoroutinefunction(inspect.unwrap(self.function))
 
-    @property
+    @found_once
     def needs(self) -> list[Bundle[Any]]:
         """Bundles that must not be empty: those that stand for an argument by themselves."""
         if not self.arguments:
