@@ -119,6 +119,16 @@ def test_planted_mistakes_are_found(mistake):
     assert outcome.failure is not None, f"{mistake} was not found in {outcome.runs} runs"
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("wiring", ["fakes", "real", "web"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistakes_are_found_on_every_wiring(mistake, wiring):
+    """The same scenario, now on fakes, on PostgreSQL and SMTP, and behind FastAPI."""
+    outcome = explored(MISTAKES[mistake], runs=RUNS_MAX, wiring=wiring, mutant=mistake)
+    assert outcome.failure is not None, f"{mistake} was not found in {outcome.runs} runs"
+    print(f"{mistake} on {wiring}: run {outcome.failure.run}")  # noqa: T201  # the figures
+
+
 @pytest.mark.parametrize("name", [n for n in LEVELS if not n.startswith("L2")])
 def test_golden_logs(name):
     """The calm run's log, with its exact virtual minutes, is that of the stored file."""

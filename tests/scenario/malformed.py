@@ -1,4 +1,4 @@
-"""Scenario files with one mistake each. The sentence about each stands in `malformed.txt`."""
+"""Scenario files with one mistake each. The sentence about each stands in `malformed.json`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ YAML: dict[str, str] = {
     "too deep": "name: x\nsteps: " + "[" * 80 + "]" * 80 + "\n",
     "a huge number": "name: x\nseed: " + "9" * 5_000 + "\nsteps: []\n",
     "an infinite number": "name: x\nsteps:\n  - {kind: wait, ms: 1e999}\n",
+    "a directive": "%YAML 1.1\n---\nname: x\nsteps: []\n",
+    "a merge key": "name: x\nsteps:\n  - {<<: {kind: look}}\n",
+    "a number with two meanings": "name: x\nseed: 010\nsteps: []\n",
+    "not a number": "name: x\nsteps:\n  - {kind: wait, ms: .NaN}\n",
+    "infinity": "name: x\nsteps:\n  - {kind: wait, ms: -.inf}\n",
+    "half a character": 'name: "\\ud800"\nsteps: []\n',
+    "half a character as key": '"\\udfff": 1\nname: x\nsteps: []\n',
+    "too deep to be read": "name: x\nsteps: " + "[" * 400_000 + "\n",
+    "blocks that are too deep": "name: x\nsteps:\n" + "".join(" " * i + "-\n" for i in range(80)),
+    "a name of two lines": 'name: "x\\ny"\nsteps: []\n',
     # Keys of a scenario
     "no name": "steps: []\n",
     "no steps": "name: x\n",
@@ -56,6 +66,10 @@ YAML: dict[str, str] = {
     "a load of zero": HEAD + "load: 0\nsteps: []\n",
     "a load of a million": HEAD + "load: [1, 1000000]\nsteps: []\n",
     "no runs": HEAD + "runs: 0\nsteps: []\n",
+    "a seed of 200 bits": HEAD + "seed: " + "9" * 60 + "\nsteps: []\n",
+    "a golden file elsewhere": HEAD + "golden: ../../etc/motd\nsteps: []\n",
+    "a golden file at the root": HEAD + "golden: /etc/motd\nsteps: []\n",
+    "nothing to do": HEAD + "steps: []\n",
     "a stagger without unit": HEAD + "stagger: 5\nsteps: []\n",
     "an actor twice": "name: x\nharness: examples.kitchen.harness:kitchen\n"
     "actors: [waiter, waiter]\nsteps: []\n",
@@ -78,6 +92,9 @@ YAML: dict[str, str] = {
     "a wait below zero": steps("- {kind: wait, ms: -5}"),
     "a wait that is text": steps("- {kind: wait, ms: soon}"),
     "a wait that is a mapping": steps("- {kind: wait, ms: {a: 1}}"),
+    "a wait that is drawn and no number": steps("- {kind: wait, ms: {$choose: [5, soon]}}"),
+    "a wait that is drawn below zero": steps("- {kind: wait, ms: {$between: [-5, 5]}}"),
+    "a wait for ever": steps("- {kind: wait, minutes: 1e300}"),
     "an act without an actor": act("intent: PlaceOrder"),
     "an act without an intent": act("actor: waiter"),
     "an actor that is not listed": act("actor: expo, intent: CloseTicket"),
@@ -117,6 +134,13 @@ YAML: dict[str, str] = {
     "a silence that ends first": steps("- {kind: assert, silence: {from: {ms: 5}, to: {ms: 5}}}"),
     "one branch": steps("- {kind: parallel, branches: [[{kind: look}]]}"),
     "a repeat below zero": steps("- {kind: repeat, times: -1, steps: []}"),
+    "a repeat of half a time": steps("- {kind: repeat, times: {$choose: [0.5]}, steps: []}"),
+    "a repeat without end": steps(
+        "- {kind: repeat, times: 10000, steps: [{kind: repeat, times: 10000, steps: []}]}"
+    ),
+    "no port that fails": steps("- {kind: faults, ports: {}}"),
+    "an unknown method of a port": steps("- {kind: faults, ports: {store.apend: 0.5}}"),
+    "a healing that is a number": steps("- {kind: faults, heal: 1}"),
     "a probability of two": steps("- {kind: faults, ports: {mail: 2}}"),
     "an unknown port": steps("- {kind: faults, ports: {male: 0.5}}"),
     "a reaction that nobody can do": HEAD + "steps: []\nreactions:\n"
@@ -126,6 +150,8 @@ YAML: dict[str, str] = {
 TOML: dict[str, str] = {
     "no TOML": 'name = "x\nsteps = []\n',
     "a date in TOML": 'name = "x"\nsteps = []\ngolden = 2026-01-01\n',
+    "TOML that is too deep": 'name = "x"\nsteps = ' + "[" * 5_000 + "]" * 5_000 + "\n",
+    "a huge number in TOML": 'name = "x"\nseed = ' + "9" * 5_000 + "\nsteps = []\n",
     "an unknown key in TOML": 'name = "x"\n[[steps]]\nkind = "wait"\nmss = 5\n',
     "an unknown intent in TOML": 'name = "x"\nharness = "examples.kitchen.harness:kitchen"\n'
     'actors = ["waiter"]\n\n[[steps]]\nkind = "act"\nactor = "waiter"\nintent = "Order"\n',
@@ -137,6 +163,8 @@ JSON: dict[str, str] = {
     "an unclosed JSON": '{"name": "x", "steps": [',
     "two values in JSON": '{"name": "x", "steps": []} {}',
     "a key twice in JSON": '{"name": "x",\n "name": "y", "steps": []}',
+    "JSON that is too deep": '{"name": "x",\n"steps": ' + "[" * 5_000 + "]" * 5_000 + "}",
+    "half a character in JSON": '{"name": "x\\ud83c", "steps": []}',
     "NaN in JSON": '{"name": "x", "steps": [{"kind": "wait", "ms": NaN}]}',
     "an unknown key in JSON": '{\n  "name": "x",\n  "stesp": []\n}',
 }

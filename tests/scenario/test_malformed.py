@@ -81,6 +81,25 @@ def test_the_command_runs_nothing(tmp_path):
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("{kind: wait, ms: {$draw: dish}}", "7:5: a wait is a number of 0 or more, got '"),
+        ("{kind: repeat, times: {$draw: dish}, steps: []}", "7:5: times is a whole number, got"),
+    ],
+)
+def test_what_a_strategy_gives_is_judged_in_the_run(step, said):
+    """It is not known before. The sentence has the place all the same, and no failure is told."""
+    head = "name: x\nharness: examples.kitchen.harness:kitchen\nwiring: memory\nruns: 3\n"
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
+        file = Path(folder, "x.scenario.yaml")
+        file.write_text(f"{head}actors: [waiter]\nsteps:\n  - {step}\n", "utf-8")
+        done = CliRunner().invoke(app, ["play", str(file)])
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
 def words_in(schema):
     """All keywords of JSON Schema that a schema uses."""
     if isinstance(schema, list):

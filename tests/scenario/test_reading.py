@@ -65,10 +65,24 @@ def test_places_are_right(text, kind, key, value, entry):
     assert tree.value["steps"].value[1].mark == Mark(*entry)
 
 
-@pytest.mark.parametrize("word", ["no", "on", "yes", "1:30", "0x10", "1_000", "2026-01-01", ".inf"])
+@pytest.mark.parametrize("word", ["no", "on", "yes", "1:30", "1_000", "2026-01-01"])
 def test_words_of_older_yaml_are_text(word):
     """`no` is Norway, and `1:30` is half past one; quoted or not."""
     assert parse(f"a: {word}\n", "x.scenario.yaml").plain() == {"a": word}
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("True", True), ("FALSE", False), ("Null", None), ("NULL", None), ("tRUE", "tRUE"),
+        ("0x1F", 31), ("0o17", 15), ("0", 0), ("+5", 5), ("-0.5", -0.5), ("'010'", "010"),
+    ],
+)  # fmt: skip
+def test_words_of_yaml_1_2_are_what_it_says(word, value):
+    """`expect: True` was compared with the text, and `0x1F` was one, without any word about it."""
+    found = parse(f"a: {word}\n", "x.scenario.yaml").plain()["a"]
+    assert found == value
+    assert type(found) is type(value)
 
 
 def test_toml_is_walked_as_tomllib_reads_it():
@@ -101,6 +115,13 @@ def test_toml_is_walked_as_tomllib_reads_it():
         " a",
         "a b",
         "~",
+        "NULL",
+        "010",
+        "0x1F",
+        ".nan",
+        "<<",
+        "caf\u00e9 \U0001f354",
+        "\u2028\x85\ufeff\x7f\u202e",
     ],
 )
 def test_what_is_written_is_read_back(value):

@@ -8,6 +8,7 @@ every touch of the real world raises `EscapedWorld`, and outside of a run nothin
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -92,9 +93,17 @@ class Harness:
             {name: entry.parameters for name, entry in of["intent"].items()},
             {name: entry.parameters for name, entry in of["query"].items()},
             None if self.actors is None else list(self.actors),
-            list(ports_of(self.application)),
+            {name: _fault_points(each) for name, each in ports_of(self.application).items()},
             list(self.strategies),
         )
+
+
+def _fault_points(protocol: type | None) -> list[str] | None:
+    """The methods of a port that wait for something: on these a fault may strike."""
+    if protocol is None:
+        return None
+    named = [each for each in dir(protocol) if not each.startswith("_")]
+    return [each for each in named if inspect.iscoroutinefunction(getattr(protocol, each))]
 
 
 def ports_of(application: type) -> dict[str, type | None]:

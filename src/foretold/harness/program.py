@@ -65,6 +65,15 @@ class ScenarioProgram:
 
     def _check(self) -> None:
         scenario, target, tape = self.scenario, self.target, self.tape
+        self._check_target(scenario, target, tape)
+        if not scenario.steps and not scenario.replay:
+            raise problem(
+                scenario.file,
+                scenario.mark_of("steps"),
+                "it has no steps, so it would hold whatever the application does: write some",
+            )
+
+    def _check_target(self, scenario: Scenario, target: Any, tape: Tape | None) -> None:
         if scenario.faults:
             try:
                 faults_text(scenario.faults)

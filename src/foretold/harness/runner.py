@@ -22,7 +22,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foretold.errors import PropertyViolated, UsageError
+from foretold.errors import PropertyViolated, ScenarioError, UsageError
 from foretold.harness.world import ScenarioActor, SimulationWorld
 from foretold.scenario.matching import difference
 from foretold.scenario.model import (
@@ -42,7 +42,7 @@ from foretold.scenario.model import (
     Wait,
     read_scenario,
 )
-from foretold.scenario.source import Mark
+from foretold.scenario.source import Mark, problem
 from foretold.scenario.values import Scope, evaluate
 from foretold.scenario.vocabulary import EVENT
 from foretold.spec.workload import together
@@ -233,15 +233,19 @@ class Copy:
         place = f"{scenario.file if scenario else ''}:{mark.line}:{mark.column}"
         return evaluate(value, Scope(self.saved, self.world.strategies, place, self.runner.drawn))
 
+    def _unfit(self, mark: Mark, what: str) -> ScenarioError:
+        scenario = self.runner.scenario
+        return problem(scenario.file if scenario else "", mark, what)
+
     def _whole(self, value: Any, mark: Mark) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise UsageError(f"line {mark.line}: times is a whole number, got {value!r}")
+            raise self._unfit(mark, f"times is a whole number, got {value!r}")
         return value
 
     async def _wait(self, step: Wait) -> None:
         amount = self.value(step.amount, step.mark)
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
-            raise UsageError(f"line {step.mark.line}: a wait is a number of 0 or more: {amount!r}")
+            raise self._unfit(step.mark, f"a wait is a number of 0 or more, got {amount!r}")
         self.due_ns += round(amount * step.unit_ms * NS_OF_MS)
         left_ns = self.began_ns + self.due_ns - self._now_ns()
         self._log(f"wait until {clock_text(self.due_ns)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from foretold.scenario.matching import check_expectation
@@ -13,6 +13,7 @@ from foretold.scenario.source import Mark, Node, parse, problem, read_text
 from foretold.scenario.values import Drawn, read_value
 
 MS = {"ms": 1, "seconds": 1_000, "minutes": 60_000}
+STEPS_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,22 @@ def _all(steps: Sequence[Step]) -> Iterator[Step]:
                 yield from _all(branch)
 
 
+def steps_in(steps: Sequence[Step]) -> int:
+    """How many steps are made, at most."""
+    return sum(_made(step) for step in steps)
+
+
+def _made(step: Step) -> int:
+    if isinstance(step, Parallel):
+        return sum(map(steps_in, step.branches))
+    if not isinstance(step, Repeat):
+        return 1
+    times = step.times
+    if isinstance(times, Drawn):
+        times = 1 if times.how == "$draw" else max(times.given)
+    return max(1, steps_in(step.steps)) * (times if isinstance(times, int) else 1)
+
+
 def load_scenario(path: str | Path) -> Scenario:
     """Read a file. Raises a `ScenarioError`, a sentence with line and column, if it cannot be."""
     return read_scenario(read_text(Path(path)), str(path))
@@ -192,6 +209,7 @@ class _Build:
         plain = {key: node.plain() for key, node in given.items() if key not in ("steps", "name")}
         actors = given["actors"].value if "actors" in given else []
         self._check_twice(actors)
+        self._check_texts(given)
         return Scenario(
             self.file,
             given["name"].value,
@@ -218,21 +236,57 @@ class _Build:
                 raise problem(self.file, each.mark, f"the actor {each.value!r} is listed twice")
             seen.add(each.value)
 
+    def _check_texts(self, given: dict[str, Node]) -> None:
+        name, golden = given["name"], given.get("golden")
+        if not name.value.isprintable():
+            raise problem(self.file, name.mark, "name is one line of text that can be printed")
+        if golden is not None and (
+            PurePath(golden.value).is_absolute() or ".." in PurePath(golden.value).parts
+        ):
+            raise problem(
+                self.file, golden.mark, "golden is a file beside this one, or in a folder there"
+            )
+
     def steps(self, node: Node) -> tuple[Step, ...]:
         return tuple(self.step(each) for each in node.value)
+
+    def repeat(self, node: Node) -> Repeat:
+        """Loops inside of each other are short to write and may never end."""
+        times, steps = self.amount(node.value["times"]), self.steps(node.value["steps"])
+        self._check_amount(node.value["times"], times, whole=True)
+        made = Repeat(node.mark, times, steps)
+        if steps_in([made]) > STEPS_MAX:
+            raise problem(self.file, node.mark, f"it repeats more than {STEPS_MAX:,} steps")
+        return made
+
+    def _check_amount(self, node: Node, value: Any, *, whole: bool = False) -> None:
+        """What can be drawn is a number, too. What a strategy gives is known when it is played."""
+        if not isinstance(value, Drawn) or value.how == "$draw":
+            return
+        for each in value.given:
+            right = isinstance(each, int) or (isinstance(each, float) and not whole)
+            if not right or isinstance(each, bool) or each < 0:
+                what = "a whole number of 0 or more" if whole else "a number of 0 or more"
+                raise problem(self.file, node.mark, f"this is {what}, and may be {each!r}")
 
     def step(self, node: Node) -> Step:
         given = node.value
         kind = given["kind"].value
         if kind == "wait":
             unit = next(each for each in MS if each in given)
-            return Wait(node.mark, self.amount(given[unit]), MS[unit])
+            amount = self.amount(given[unit])
+            self._check_amount(given[unit], amount)
+            return Wait(node.mark, amount, MS[unit])
         if kind == "parallel":
             return Parallel(node.mark, tuple(self.steps(each) for each in given["branches"].value))
         if kind == "repeat":
-            return Repeat(node.mark, self.amount(given["times"]), self.steps(given["steps"]))
+            return self.repeat(node)
         if kind == "faults":
             ports = given["ports"] if "ports" in given else Node({}, node.mark)
+            if "ports" in given and not ports.value:
+                raise problem(
+                    self.file, ports.mark, "ports is empty: name some, or write heal: true"
+                )
             return Faults(node.mark, ports.plain(), ports.keys)
         if kind == "look":
             return Look(node.mark)

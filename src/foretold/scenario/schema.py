@@ -63,6 +63,11 @@ def _is(value: Any, types: tuple[type, ...]) -> bool:
     return isinstance(value, types) and (isinstance(value, bool) == (types == (bool,)))
 
 
+def _same(value: Any, wanted: Any) -> bool:
+    """As JSON has it: 1 is not true."""
+    return type(value) is type(wanted) and bool(value == wanted)
+
+
 class _Check:
     """One file."""
 
@@ -83,7 +88,7 @@ class _Check:
         if "anyOf" in schema:
             self.node(node, self._branch(node, schema["anyOf"], name), name)
             return
-        if "const" in schema and node.value is not schema["const"] != node.value:
+        if "const" in schema and not _same(node.value, schema["const"]):
             raise self._error(node.mark, f"{name} is {json.dumps(schema['const'])}")
         wanted = schema.get("type")
         if wanted and not _is(node.value, _TYPES[wanted]):

@@ -1,8 +1,9 @@
 """The text of a scenario file as a tree whose parts know where they stand.
 
 YAML, TOML and JSON give the same tree: mappings with text as keys, lists, text, numbers, true,
-false and null. YAML is read as version 1.2 means it (`no` and `on` are text, `1:30` is text),
-without anchors, aliases, tags and merge keys. A key that stands twice is an error in all three.
+false and null. YAML is read as version 1.2 means it (`no` and `on` are text, `1:30` is text, `True`
+is true), without anchors, aliases, tags, directives and merge keys. A number that versions of YAML
+read differently (`010`) is an error. A key that stands twice is an error in all three.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from foretold.errors import ScenarioError
 SUFFIXES = (".scenario.yaml", ".scenario.yml", ".scenario.toml", ".scenario.json")
 BYTES_MAX = 1_000_000
 DEPTH_MAX = 60
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Mark(NamedTuple):
@@ -63,10 +65,14 @@ def parse(text: str, file: str) -> Node:
     try:
         root = reader(text, file)
     except RecursionError:
-        root = None
-    if root is None or _depth(root) > DEPTH_MAX:
-        raise problem(file, Mark(1, 1), f"values lie more than {DEPTH_MAX} deep in each other")
+        raise too_deep(file, Mark(1, 1)) from None
+    _check_tree(root, file)
     return root
+
+
+def too_deep(file: str, mark: Mark) -> ScenarioError:
+    """Nobody writes such a file by hand, and to read it may take for ever."""
+    return problem(file, mark, f"values lie more than {DEPTH_MAX} deep in each other")
 
 
 def _reader_for(file: str) -> Callable[[str, str], Node]:
@@ -77,15 +83,24 @@ def _reader_for(file: str) -> Callable[[str, str], Node]:
     return parse_json if file.endswith(".json") else parse_yaml
 
 
-def _depth(root: Node) -> int:
-    deepest, todo = 0, [(root, 1)]
+def _check_tree(root: Node, file: str) -> None:
+    todo = [(root, 1)]
     while todo:
         node, depth = todo.pop()
-        deepest = max(deepest, depth)
-        inner = node.value.values() if isinstance(node.value, dict) else node.value
-        if isinstance(node.value, dict | list) and depth <= DEPTH_MAX:
+        if depth > DEPTH_MAX:
+            raise too_deep(file, node.mark)
+        value = node.value
+        for text in (value, *node.keys) if isinstance(value, str | dict) else ():
+            if isinstance(text, str) and _HALF.search(text):
+                mark = node.keys.get(text, node.mark)
+                raise problem(
+                    file,
+                    mark,
+                    "this text holds half a surrogate pair, which cannot be written or compared",
+                )
+        if isinstance(value, dict | list):
+            inner = value.values() if isinstance(value, dict) else value
             todo += [(each, depth + 1) for each in inner]
-    return deepest
 
 
 def read_text(path: Path) -> str:
@@ -113,16 +128,19 @@ def mark_at(text: str, position: int) -> Mark:
 # YAML
 
 _RESOLVERS = (
-    ("bool", r"true|false", "tf"),
-    ("null", r"null|~|", ["n", "~", ""]),
-    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
     ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
 )
+_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|nan)", re.IGNORECASE)
+_OCTAL = re.compile(r"[-+]?0[0-9]+")
 _PLAIN: dict[str, Callable[[str], Any]] = {
     "str": str,
-    "bool": lambda text: text == "true",
+    "bool": lambda text: text.lower() == "true",
     "null": lambda text: None,
-    "int": int,
+    "int": lambda text: int(text, 0),
     "float": float,
 }
 
@@ -145,8 +163,12 @@ def parse_yaml(text: str, file: str) -> Node:
             f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), list(first)
         )
     try:
+        depth = 0
         for token in yaml.scan(text, Loader=yaml.SafeLoader):
             _refuse_token(token, file)
+            depth += _deeper(type(token).__name__)
+            if depth > DEPTH_MAX:
+                raise too_deep(file, _mark_of(token))
         found = yaml.compose(text, Loader=Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -167,22 +189,34 @@ def _refuse_token(token: Any, file: str) -> None:
         "AnchorToken": "an anchor (&) has no meaning here: write the value out",
         "AliasToken": "an alias (*) has no meaning here: write the value out",
         "TagToken": "a tag (!) has no meaning here: leave it out",
+        "DirectiveToken": "a directive (%) has no meaning here: leave it out",
     }
     if kind in refused:
-        mark = Mark(token.start_mark.line + 1, token.start_mark.column + 1)
-        raise problem(file, mark, refused[kind])
+        raise problem(file, _mark_of(token), refused[kind])
+
+
+def _mark_of(part: Any) -> Mark:
+    return Mark(part.start_mark.line + 1, part.start_mark.column + 1)
+
+
+def _deeper(token: str) -> int:
+    opens = token.endswith(("SequenceStartToken", "MappingStartToken"))
+    closes = token.endswith(("SequenceEndToken", "MappingEndToken", "BlockEndToken"))
+    return opens - closes
 
 
 def _of_yaml(node: Any, file: str) -> Node:
-    mark = Mark(node.start_mark.line + 1, node.start_mark.column + 1)
+    mark = _mark_of(node)
     if node.id == "sequence":
         return Node([_of_yaml(each, file) for each in node.value], mark)
     if node.id == "mapping":
         made = Node({}, mark)
         for key, value in node.value:
-            place = Mark(key.start_mark.line + 1, key.start_mark.column + 1)
+            place = _mark_of(key)
             if key.id != "scalar":
                 raise problem(file, place, "a key is text, not a list or a mapping")
+            if key.value == "<<" and key.style is None:
+                raise problem(file, place, "a merge key (<<) has no meaning here: write it out")
             add_key(made, key.value, place, _of_yaml(value, file), file)
         return made
     kind = node.tag.rpartition(":")[2]
@@ -198,6 +232,11 @@ def add_key(mapping: Node, key: str, mark: Mark, value: Node, file: str) -> None
 
 
 def _number_or_text(read: Callable[[str], Any], text: str, mark: Mark, file: str) -> Any:
+    if read is not str and _NO_NUMBER.fullmatch(text):
+        raise problem(file, mark, f"{text} has no meaning here: write text or numbers")
+    if read is not str and _OCTAL.fullmatch(text):
+        what = "has two meanings in YAML: write it without the 0 before it, or in quotation marks"
+        raise problem(file, mark, f"{text[:20]} {what}")
     try:
         value = read(text)
     except ValueError:
@@ -229,6 +268,7 @@ class _Json:
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file, self.at = text, file, 0
+        self.depth = 0
 
     def error(self, what: str, at: int | None = None) -> ScenarioError:
         return problem(self.file, self.mark(at), f"this is not JSON: {what}")
@@ -244,10 +284,13 @@ class _Json:
 
     def value(self) -> Node:
         char, mark = self.skip(), self.mark()
-        if char == "{":
-            return self._mapping(mark)
-        if char == "[":
-            return self._list(mark)
+        if char in ("{", "["):
+            self.depth += 1
+            if self.depth > DEPTH_MAX:
+                raise too_deep(self.file, mark)
+            made = self._mapping(mark) if char == "{" else self._list(mark)
+            self.depth -= 1
+            return made
         if char == '"':
             return Node(self._string(), mark)
         for word, value in _WORDS.items():

@@ -10,9 +10,10 @@ import re
 import tomllib
 from typing import Any
 
-from foretold.scenario.source import Mark, Node, mark_at, problem
+from foretold.scenario.source import Mark, Node, mark_at, problem, too_deep
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_DIGITS = re.compile(r"[-+]?[0-9][0-9_]{4000,}")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _STRINGS = re.compile(
@@ -32,8 +33,12 @@ def parse_toml(text: str, file: str) -> Node:
         where = Mark(int(found[1]), int(found[2])) if found and found[1] else None
         where = where or mark_at(text, len(text.rstrip()))
         raise problem(file, where, f"this is not TOML: {said}") from None
-    except (ValueError, RecursionError):
-        raise problem(file, Mark(1, 1), "a number here has too many digits") from None
+    except RecursionError:
+        raise too_deep(file, Mark(1, 1)) from None
+    except ValueError:
+        found = _DIGITS.search(text)
+        where = mark_at(text, found.start()) if found else Mark(1, 1)
+        raise problem(file, where, "this number has too many digits") from None
     return _Walk(text, file).whole()
 
 

@@ -52,7 +52,8 @@ class Vocabulary:
     queries: Mapping[str, Parameters] = field(default_factory=dict)
     actors: Sequence[str] | None = None
     """None: a scenario may have any."""
-    ports: Collection[str] = ()
+    ports: Mapping[str, Collection[str] | None] = field(default_factory=dict)
+    """With the methods on which faults may strike; None if that is not known."""
     strategies: Collection[str] = ()
     is_machine: bool = False
 
@@ -95,12 +96,18 @@ class _Check:
             self.ask(step)
         elif isinstance(step, Faults):
             for point, mark in step.keys.items():
-                port = point.partition(".")[0]
-                self._known(mark, "port", port, self.words.ports, self.words.where)
+                self.fault_point(point, mark)
         elif isinstance(step, Wait | Repeat):
             self.values(step.amount if isinstance(step, Wait) else step.times, step.mark)
         elif isinstance(step, Events | Silence) and self.words.is_machine:
             raise self._error(step.mark, "a machine has no log: ask it by its invariants")
+
+    def fault_point(self, point: str, mark: Mark) -> None:
+        port, dot, method = point.partition(".")
+        self._known(mark, "port", port, self.words.ports, self.words.where)
+        methods = self.words.ports[port]
+        if dot and methods is not None:
+            self._known(mark, "async method", method, methods, f"the port {port}")
 
     def act(self, act: Act) -> None:
         words = self.words

@@ -41,5 +41,15 @@ def _flow(value: Any) -> str:
         return "[" + ", ".join(map(_flow, value)) + "]"
     if isinstance(value, str):
         plain = _WORD.fullmatch(value) and value.lower() not in _NO_TEXT
-        return value if plain else json.dumps(value, ensure_ascii=True)
+        return value if plain else f'"{"".join(map(_escaped, value))}"'
     return json.dumps(value)
+
+
+def _escaped(char: str) -> str:
+    """As YAML has it: in JSON a character beyond the first 65,536 is two escapes."""
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -18,6 +18,7 @@ from foretold.errors import (
     Hang,
     LimitExceeded,
     ModelLooksAround,
+    ScenarioError,
     TapeError,
     TargetError,
     UsageError,
@@ -542,7 +543,7 @@ def _is_vacuous(outcome: Outcome, nothing_chosen: bool) -> bool:
 _HANG = f"{Hang.__module__}.{Hang.__qualname__}"
 _MISTAKES = {
     f"{each.__module__}.{each.__qualname__}": each
-    for each in (UsageError, TapeError, TargetError, ModelLooksAround)
+    for each in (UsageError, ScenarioError, TapeError, TargetError, ModelLooksAround)
 }
 
 
