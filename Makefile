@@ -81,6 +81,7 @@ bench: $(READY)  ## measure; figures go to build/bench.json
 	$(PY) benchmarks/natural/run.py --soak --output build/natural.json
 	$(PY) benchmarks/machines.py --output build/machines.json
 	PYTHONPATH=. $(PY) benchmarks/scenarios.py --output build/scenarios.json
+	PYTHONPATH=. $(PY) benchmarks/cardinal.py --output build/cardinal.json
 	PYTHONPATH=. $(PY) benchmarks/deep_sci_fi.py --output build/deep_sci_fi.json --stories build/stories
 
 # `python3.12` on PATH may be a pyenv shim that only prints an error, so each candidate has to run

@@ -11,6 +11,7 @@ from typing import Any
 import aiosmtplib
 import asyncpg
 
+import foretold
 from examples.kitchen.kitchen import Conflict, History
 from examples.kitchen.tickets import Event
 from foretold.harness import SimulationWorld
@@ -26,6 +27,8 @@ create table events (
     primary key (ticket, version)
 )
 """
+NEXT = "select coalesce(max(version) + 1, 0) from events where ticket = $1"
+"""Wrong instead of the version that the decision was made on: it is always free."""
 INSERT = "insert into events (ticket, version, name, data, command) values ($1, $2, $3, $4, $5)"
 
 
@@ -53,12 +56,14 @@ class PostgresStore:
         return [(row["name"], json.loads(row["data"]), row["command"]) for row in rows]
 
     async def append(self, ticket: str, version: int, events: list[Event], command: str) -> None:
-        rows = [
-            (ticket, version + number, name, json.dumps(data), command)
-            for number, (name, data) in enumerate(events)
-        ]
         try:
             async with self._pool.acquire() as connection, connection.transaction():
+                if foretold.mutant("no_optimistic_lock"):
+                    version = await connection.fetchval(NEXT, ticket)
+                rows = [
+                    (ticket, version + number, name, json.dumps(data), command)
+                    for number, (name, data) in enumerate(events)
+                ]
                 await connection.executemany(INSERT, rows)
         except asyncpg.UniqueViolationError as error:
             raise Conflict(ticket) from error

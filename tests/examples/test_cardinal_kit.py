@@ -24,10 +24,11 @@ from examples.cardinal import testing
 from examples.cardinal.archetype import EntityId
 from examples.cardinal.bugs import BUGS
 from examples.cardinal.commands import Rejected
-from examples.cardinal.fakes import AssertingHandlers
+from examples.cardinal.fakes import AssertingHandlers, AssertingStore, Supply
 from examples.cardinal.games import adventure, market
 from examples.cardinal.ledger import Ledger, residents
 from examples.cardinal.shadow import Shadow
+from examples.cardinal.snapshot import BadSnapshot
 from examples.cardinal.state import State
 from examples.cardinal.system import Hook, SystemContext
 from examples.cardinal.testing import OPERATIONS, check_world, idle_operations, machine_of, run_dst
@@ -236,6 +237,22 @@ def test_the_model_misses_commands_and_entities() -> None:
         world.core.state.create()
         with pytest.raises(AssertionError, match="and should be"):
             ledger.compare(world)
+
+    foretold.run(main)
+
+
+def test_the_store_misses_a_part_of_a_snapshot() -> None:
+    """What the engine hands over is whole. That it can be read shows at the next start."""
+
+    async def main() -> None:
+        world, stored = await world_with_players(), list[int]()
+        store = AssertingStore(Supply(), stored.append, stored.remove)
+        data = world.encode()
+        for torn in (b"", data[:10], data[:-1], b"x" + data[1:]):
+            with pytest.raises(BadSnapshot):
+                await store.save(1, torn)
+        await store.save(1, data)
+        assert stored == [1]
 
     foretold.run(main)
 
