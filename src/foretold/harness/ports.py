@@ -38,11 +38,15 @@ class FaultPoints:
         self._random, self._world = random, world
         self.rates: dict[str, float] = {}
         """By port, or by port and method."""
+        self.lookers = 0
+        """How many look at the application through its front, for whom nothing fails."""
 
     def strike(self, point: str) -> str:
         """Whether a call of this method fails, and when."""
         rate = self.rates.get(point, self.rates.get(point.partition(".")[0], 0.0))
-        if not rate or SPARED.get() or not self._random.should_fail(rate, point):
+        if not rate or self.lookers or SPARED.get():
+            return ""
+        if not self._random.should_fail(rate, point):
             return ""
         stream = self._world.tape.stream("fault", "port", point)
         when = stream.pick((BEFORE, AFTER), "when")
