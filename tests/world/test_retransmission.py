@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import gc
 import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -84,6 +85,12 @@ async def outcome(awaited: Awaitable[Any]) -> tuple[Any, float]:
 
 async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Neither reads nor answers."""
+    await asyncio.Event().wait()
+
+
+async def answer_the_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers one line, and no more."""
+    writer.write(await reader.readline())
     await asyncio.Event().wait()
 
 
@@ -219,6 +226,96 @@ def test_a_lost_reset_is_provoked_again(repaired_after_s: float | None) -> None:
         else:
             assert found == "ConnectionResetError"
             assert 2.0 < after_s < 3.2
+
+
+async def vanish_after(
+    world: World, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wait_s: float
+) -> None:
+    """Answers a line, reads another one, and resets the connection; the reset is lost."""
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if (await reader.readline()) == b"first\n":
+        writer.write(b"answer\n")
+        await reader.readline()
+    await asyncio.sleep(wait_s)
+    world.network.loss(0.999_999)
+    writer.close()
+    await asyncio.sleep(0.001)
+    world.network.loss(0)
+
+
+@pytest.mark.parametrize(
+    ("first", "wait_s", "is_told"),
+    [(True, 0.0, True), (True, 0.03, True), (True, 0.06, False), (False, 0.0, False)],
+)
+def test_a_lost_reset_is_provoked_by_what_was_not_acknowledged(
+    first: bool, wait_s: float, is_told: bool
+) -> None:
+    """Linux delays the acknowledgement of a request by 40 ms, on a connection on which it has
+    answered before. If the connection is gone by then, the client retransmits, and hears of it.
+    Otherwise it has nothing to send, and waits for ever. (On Linux 6.18 the same four cases end
+    alike, with a socket that vanishes by TCP_REPAIR: 0.2 s, 0.2 s, silence, silence.)"""
+
+    async def main(world: World) -> Any:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await vanish_after(world, reader, writer, wait_s)
+
+        async with connected(world, handle) as (reader, writer):
+            if first:
+                writer.write(b"first\n")
+                await reader.readline()
+            writer.write(b"question\n")
+            return await outcome(asyncio.wait_for(reader.read(), 5_000))
+
+    for found, after_s in seen_by(main):
+        if is_told:
+            assert found == "ConnectionResetError"
+            assert 0.15 < after_s < 0.25
+        else:
+            assert (found, round(after_s)) == ("TimeoutError", 5_000)
+
+
+def test_a_power_cut_before_the_acknowledgement_is_heard_of() -> None:
+    """The client retransmits its request until the host is up again, and answers with a reset."""
+
+    async def main(world: World) -> Any:
+        async with connected(world, answer_the_first) as (reader, writer):
+            writer.write(b"first\n")
+            await reader.readline()
+            writer.write(b"question\n")
+            await asyncio.sleep(0.01)
+            world.host("server").crash()
+            waiting = asyncio.ensure_future(outcome(reader.read()))
+            await asyncio.sleep(3)
+            world.host("server").restart()
+            return await waiting
+
+    for found, after_s in seen_by(main):
+        assert found == "ConnectionResetError"
+        assert 3.0 < after_s < 7.0
+
+
+def test_a_reset_that_meets_a_cut_on_its_way_is_provoked_again() -> None:
+    """It left before the partition, and is lost in it; the client's data was never acknowledged."""
+
+    async def main(world: World) -> Any:
+        async with connected(world, ignore) as (reader, writer):
+            await asyncio.sleep(1)
+            world.host("server").crash()
+            world.host("server").restart()
+            await world.host("server").listening(PORT)
+            world.network.latency(0.1)
+            writer.write(b"question\n")
+            waiting = asyncio.ensure_future(outcome(reader.read()))
+            await asyncio.sleep(0.15)
+            world.network.partition("server", "main", one_way=True)
+            await asyncio.sleep(2)
+            world.network.repair("server", "main")
+            return await waiting
+
+    for found, after_s in seen_by(main):
+        assert found == "ConnectionResetError"
+        assert 2.0 < after_s < 5.0
 
 
 @pytest.mark.parametrize("kinds", ["loss", "slow latency", "partition", "clog"])

@@ -2,7 +2,8 @@
 
 What is lost, cut off or sent to a dead host is sent again with TCP's retransmissions, each of which
 meets the network as it is at that instant. What is held or clogged waits in the network, whatever
-becomes of its sender, a reset too. A reset that is lost is gone: nobody acknowledges one.
+becomes of its sender, a reset too. A reset that is lost is gone: nobody acknowledges one. But a
+peer whose own data was not acknowledged either retransmits that, and is answered with a reset.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ RTO_NS_MIN = 200_000_000
 RTO_NS_MAX = 120 * S
 GIVE_UP_NS = 924_600_000_000
 """How long Linux retransmits before ETIMEDOUT (tcp_retries2 = 15)."""
+ACK_DELAY_NS = 40_000_000
+"""Linux waits so long with the acknowledgement of a request, for an answer that could carry it. It
+does so on connections on which it has answered before, and for one small segment."""
+ACK_DELAYED_BYTES = 1_448
+ACKNOWLEDGED, NOT_SOON = -1, 1 << 62
 BURST_BYTES = 65_536
 """Segments that follow each other closely take equally long, up to so many bytes."""
 HEADER_BYTES = 66
@@ -58,11 +64,23 @@ class Delivery:
         self._out: Path | None = None
         """The path to the peer, from the moment at which the peer is known."""
         self._give_up: Timer | None = None
+        self._ack_due_ns = 0
+        """When the peer knows that what it last sent has arrived, if this end sends nothing. 0 if
+        nothing has arrived since this end has sent something."""
 
+    _peer_again_ns = 0
+    """Not 0: if a reset of this end is lost, the peer retransmits after so long."""
     _reset_held = False
     """A reset waits in the network, behind the segments."""
     _insisting = False
     """The peer's kernel knows nothing of this connection, and its reset was lost."""
+
+    def _heard(self, size: int, now_ns: int) -> None:
+        """Something has arrived after this end has answered before."""
+        if self._ack_due_ns or size > ACK_DELAYED_BYTES:
+            self._ack_due_ns = ACKNOWLEDGED
+        else:
+            self._ack_due_ns = now_ns + ACK_DELAY_NS
 
     def is_up(self) -> bool:
         """Whether there still is a kernel that knows of this end as of a living one."""
@@ -119,6 +137,7 @@ class Delivery:
             # program has sent them, also if its clock stands still.
             when_ns = self._last_arrival_ns + (path.high_ns > 0)
         self._last_arrival_ns = when_ns
+        self._ack_due_ns = 0
         self.network.wire.at(when_ns, self._arrive, number, message)
 
     def goal_of(self, name: str, args: Any) -> object:
@@ -143,6 +162,8 @@ class Delivery:
         """It cannot go on: it waits in the network, or it is lost."""
         peer = self._peer().stack
         if path.cut or peer.dead:
+            if self._ack_due_ns > message[0]:
+                self._ack_due_ns = NOT_SOON
             if not self._lost:
                 (peer.waiting if peer.dead else path.waiting).append(self._try_again)
             self._lost[number] = message
@@ -169,6 +190,8 @@ class Delivery:
     def _send_later(self, number: int, now_ns: int, message: Message) -> None:
         """This one was lost by chance: it is sent again in its time."""
         due_ns = _retransmission_ns(message[0], now_ns)
+        if self._ack_due_ns > now_ns:
+            self._ack_due_ns = due_ns
         self._expect_answer(message[0])
         self.network.wire.at(due_ns, self._retransmit, number, due_ns, message)
 
@@ -205,16 +228,23 @@ class Delivery:
 
     # --- resets ----------------------------------------------------------------------------------
 
-    def _send_reset(self, now_ns: int) -> bool:
-        """Tell the peer that there is no connection. Returns whether that is on its way."""
+    def _break_off(self, now_ns: int, *, says_so: bool = False) -> None:
+        """This end goes. The peer sends again what was not acknowledged, if it hears nothing."""
+        self._peer_again_ns = RTO_NS_MIN if self._ack_due_ns > now_ns else 0
+        if says_so:
+            self._send_reset(now_ns)
+        else:
+            self._reset_lost(now_ns)
+
+    def _send_reset(self, now_ns: int) -> None:
+        """Tell the peer that there is no connection."""
         path, stream = self._path(), self.choices()
         if path.cut or (path.loss and stream.chance(path.loss, "reset lost")):
-            return False
-        if path.keeps:
+            self._reset_lost(now_ns)
+        elif path.keeps:
             self._hold_reset(path)
         else:
             self._reset_leaves(now_ns)
-        return True
 
     def _hold_reset(self, path: Path) -> None:
         self._wait_in_network(path)
@@ -227,38 +257,49 @@ class Delivery:
 
     def _reset_travels(self) -> None:
         path, peer = self._path(), self._peer()
-        if path.held and not path.cut:
+        if path.cut:
+            self._reset_lost(self.network.wire.now_ns)
+        elif path.held:
             self._hold_reset(path)
-        elif not path.cut and not peer.stack.dead:
+        elif not peer.stack.dead:
             peer.reset_arrives()
 
-    def _refuse(self, sender: TcpEnd, timeout_ns: int = RTO_NS_MIN) -> None:
-        """Something for a connection that is closed or unknown: Linux answers with a reset. If that
-        does not get through, the sender hears nothing, and retransmits."""
-        sender._insisting = False
-        now_ns = self.network.wire.now_ns
-        if sender.is_up() and not self._send_reset(now_ns):
-            sender._expect_answer(now_ns)
-            sender._insist_later(timeout_ns)
+    def _reset_lost(self, now_ns: int) -> None:
+        """The peer hears nothing. It retransmits, if it has something to retransmit."""
+        if self._peer_again_ns:
+            self._peer_retransmits(now_ns, self._peer_again_ns)
 
-    def _insist_later(self, timeout_ns: int) -> None:
+    def _peer_retransmits(self, now_ns: int, timeout_ns: int) -> None:
+        """Until somebody tells the peer that this end is gone."""
+        peer = self._peer()
+        if peer.is_up():
+            peer._expect_answer(now_ns)
+            peer._insist_later(now_ns, timeout_ns)
+
+    def _refuse(self, sender: TcpEnd, timeout_ns: int = RTO_NS_MIN) -> None:
+        """Something for a connection that is closed or unknown: Linux answers with a reset."""
+        sender._insisting = False
+        if sender.is_up():
+            self._peer_again_ns = timeout_ns
+            self._send_reset(self.network.wire.now_ns)
+
+    def _insist_later(self, now_ns: int, timeout_ns: int) -> None:
         if not self._insisting:
             self._insisting = True
-            wire, next_ns = self.network.wire, min(2 * timeout_ns, RTO_NS_MAX)
-            wire.at(wire.now_ns + timeout_ns, self._insist, next_ns)
+            next_ns = min(2 * timeout_ns, RTO_NS_MAX)
+            self.network.wire.at(now_ns + timeout_ns, self._insist, next_ns)
 
     def _insist(self, timeout_ns: int) -> None:
         """A retransmission to a host that will answer with a reset, if it gets there."""
         self._insisting = False
         if not self.is_up():
             return
-        path, peer = self._path(), self._peer()
+        path, peer, wire = self._path(), self._peer(), self.network.wire
         if path.open and not peer.stack.dead:
             self._insisting = True
-            wire = self.network.wire
             wire.at(wire.now_ns + path.low_ns, peer._refuse, self, timeout_ns)
         else:
-            self._insist_later(timeout_ns)
+            self._insist_later(wire.now_ns, timeout_ns)
 
 
 def _retransmission_ns(first_ns: int, now_ns: int) -> int:

@@ -417,7 +417,7 @@ class Network:
 
     def clog(self, a: HostName, b: HostName, seconds: float) -> None:
         check_number("clog's seconds", seconds, at_least=0, at_most=SECONDS_MAX)
-        until_ns = self._now_ns() + to_ns(seconds)
+        until_ns = self.now_ns() + to_ns(seconds)
         for path in self._both(a, b):
             path.clogged_until_ns = max(path.clogged_until_ns, until_ns)
             self._end_clog_later(path)
@@ -461,9 +461,9 @@ class Network:
         if path.open and not path.clogged_until_ns:
             waiting, path.waiting = path.waiting, []
             for again in waiting:
-                again(self._now_ns())
+                again(self.now_ns())
 
-    def _now_ns(self) -> int:
+    def now_ns(self) -> int:
         """The instant of whoever uses a verb: the host whose code runs, or the wire."""
         stack = getattr(running.get(get_ident()), "stack", None)
         return max(self.wire.now_ns, stack.now_ns() if isinstance(stack, Stack) else 0)

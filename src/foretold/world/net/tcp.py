@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.trace import encode
 from foretold.world.net.chunks import take
-from foretold.world.net.delivery import HEADER_BYTES, Delivery, S
+from foretold.world.net.delivery import HEADER_BYTES, RTO_NS_MIN, Delivery, S
 from foretold.world.net.wire import Timer
 
 if TYPE_CHECKING:
     from foretold.world.knowledge import Known
     from foretold.world.net.network import Network
+    from foretold.world.net.path import Path
     from foretold.world.net.stack import Stack
 
 SYN_GIVE_UP_NS = 127 * S
@@ -245,7 +246,8 @@ class TcpEnd(Delivery):
     def abort(self) -> None:
         """Reset the connection: the peer gets ECONNRESET."""
         if self.state == OPEN:
-            self._send_reset(self.stack.now_ns())
+            now_ns = self.stack.now_ns()
+            self._break_off(now_ns, says_so=True)
         self._die()
 
     def linger(self, seconds: int | None) -> None:
@@ -327,15 +329,29 @@ class TcpEnd(Delivery):
         self.received.append(segment)
         size = len(segment)
         self.received_bytes += size
+        if self.sent_bytes:
+            self._heard(size, now_ns)
         back = self._out or self._path()
         if back.cut or back.held:
-            sender._expect_answer(now_ns)
-            back.waiting.append(lambda when_ns: sender.acknowledged(size, when_ns))
+            self._acknowledge_later(sender, size, back)
         else:
             sender.acknowledged(size, now_ns + back.low_ns)
         self._note("received", segment)
         if self.on_change is not None:
             self.on_change()
+
+    def _acknowledge_later(self, sender: TcpEnd, size: int, back: Path) -> None:
+        """When the path is open again. If this end is gone by then, the sender learns that."""
+        sender._expect_answer(self.network.wire.now_ns)
+        is_lost = back.cut
+
+        def acknowledge(when_ns: int) -> None:
+            if is_lost and not self.is_up():
+                self._peer_retransmits(when_ns, RTO_NS_MIN)
+            else:
+                sender.acknowledged(size, when_ns)
+
+        back.waiting.append(acknowledge)
 
     def _refuse_data(self, sender: TcpEnd) -> None:
         """Nobody will ever read it."""
@@ -426,6 +442,8 @@ class TcpEnd(Delivery):
 
     def vanish(self) -> None:
         """The host has lost its power: nothing is sent, nobody is told."""
+        if self.state == OPEN:
+            self._break_off(self.network.now_ns())
         self.on_change = None
         self.closed_by_program = True
         self._die()
