@@ -202,3 +202,64 @@ async def sqlite_through_crashes(world: World, *, broken: bool) -> None:
     host.start(bank)
     await crash_at_times(host)
     await asyncio.sleep(1)
+
+
+class Store:
+    """A snapshot, and a log of what came after it. A snapshot is durable, under its name, before
+    the log that it replaces is emptied. Broken: its content is, its name is not."""
+
+    def __init__(self, folder: str, *, broken: bool) -> None:
+        self.folder, self.broken = folder, broken
+        os.makedirs(folder, exist_ok=True)
+        sync_folder(os.path.dirname(folder))
+        self.values = self._snapshot()
+        self.log = Log(f"{folder}/log", broken=False)
+        for line in self.log.records:
+            name, number = json.loads(line)
+            self.values[name] = max(number, self.values.get(name, 0))
+
+    def _snapshot(self) -> dict[str, int]:
+        with contextlib.suppress(FileNotFoundError), open(f"{self.folder}/snapshot") as file:
+            return dict(json.load(file))
+        return {}
+
+    def set(self, name: str, number: int) -> None:
+        """Durable when it returns."""
+        self.log.append(json.dumps([name, number]))
+        self.values[name] = number
+
+    def compact(self) -> None:
+        """Replace the log by a snapshot."""
+        with open(f"{self.folder}/snapshot.new", "w") as file:
+            json.dump(self.values, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{self.folder}/snapshot.new", f"{self.folder}/snapshot")
+        if not self.broken:
+            sync_folder(self.folder)
+        self.log.file.truncate(0)
+        self.log.file.seek(0)
+        os.fsync(self.log.file.fileno())
+        self.log.records.clear()
+
+
+@program(faults=CRASHES, runs_max=200)
+async def snapshot_and_log(world: World, *, broken: bool) -> None:
+    """What was set is there after a power cut, also in the middle of a compaction."""
+    promised: dict[str, int] = {}
+
+    async def database() -> None:
+        store = Store("/var/store", broken=broken)
+        assert all(store.values.get(name, 0) >= number for name, number in promised.items())
+        for number in range(1, 100):
+            name = f"key {number % 3}"
+            store.set(name, store.values.get(name, 0) + 1)
+            promised[name] = store.values[name]
+            if number % 4 == 0:
+                store.compact()
+            await asyncio.sleep(0.004)
+
+    host = world.host("db")
+    host.start(database)
+    await crash_at_times(host)
+    await asyncio.sleep(1)

@@ -10,8 +10,11 @@ import pytest
 
 import foretold
 import tests.correct.disk
+import tests.correct.groups
 import tests.correct.hosts
+import tests.correct.orm
 import tests.correct.postgres
+import tests.correct.protocols
 import tests.correct.tasks
 import tests.correct.threads
 import tests.correct.web  # noqa: F401  # each adds its programs to the list
@@ -54,11 +57,11 @@ def is_found(program: Program) -> None:
     assert outcome.failure is not None
 
 
-def test_there_are_thirty() -> None:
+def test_there_are_forty() -> None:
     """Of each family there are some."""
-    assert len(PROGRAMS) >= 30
+    assert len(PROGRAMS) >= 40
     families = {each.main.__module__ for each in PROGRAMS.values()}
-    assert len(families) == 6
+    assert len(families) == 9
 
 
 @EACH

@@ -175,3 +175,45 @@ async def threads_and_tasks(world: foretold.World, *, broken: bool) -> None:
     await asyncio.gather(*(buy(customer) for customer in range(5)))
     assert len(sold) == 3
     assert stock == [0]
+
+
+@program()
+def worker_threads_with_errors(world: foretold.World, *, broken: bool) -> None:
+    """A pool of threads drains a bounded queue. A job that fails is put back once, and `join` means
+    that nothing is left. Broken: `task_done` comes before the job is put back."""
+    jobs: queue.Queue[tuple[int, int]] = queue.Queue()
+    stop, lock = threading.Event(), threading.Lock()
+    done: list[int] = []
+
+    def handle(number: int, attempt: int) -> None:
+        with lock:
+            if number % 2 and not attempt:
+                raise ConnectionError("try again")
+            done.append(number)
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                number, attempt = jobs.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            try:
+                handle(number, attempt)
+            except ConnectionError:
+                if broken:
+                    jobs.task_done()
+                jobs.put((number, attempt + 1))
+                if broken:
+                    continue
+            jobs.task_done()
+
+    with ThreadPoolExecutor(3) as executor:
+        workers = [executor.submit(work) for _ in range(3)]
+        for number in range(5):
+            jobs.put((number, 0))
+        jobs.join()
+        finished = sorted(done)
+        stop.set()
+    for worker in workers:
+        worker.result()
+    assert finished == [0, 1, 2, 3, 4]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -124,3 +125,65 @@ async def event_stream(world: foretold.World, *, broken: bool) -> None:
                 await read(client, seen[-1] if seen and not broken else 0)
             await asyncio.sleep(0.1)
     assert seen == list(range(1, NUMBER + 1))
+
+
+class Wallet:
+    """Vouchers that are redeemed once each, by handlers that run in threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.answers: dict[str, str] = {}
+        self.left = {"tea": 1, "cake": 2}
+
+    def redeem(self, key: str, voucher: str, *, check: bool) -> str:
+        """The key makes it one attempt, however often it is sent. Without `check` it is looked up
+        before the lock is taken."""
+        if not check and key in self.answers:
+            return self.answers[key]
+        with self.lock:
+            if check and key in self.answers:
+                return self.answers[key]
+            answer = self.answers[key] = "yes" if self.left[voucher] else "no"
+            self.left[voucher] -= answer == "yes"
+            return answer
+
+
+cafe = fastapi.FastAPI()
+
+
+@cafe.post("/redeem/{voucher}")
+def redeem(voucher: str, request: fastapi.Request, check: bool = True) -> dict[str, str]:
+    """A plain function: it runs in a thread of the server's pool."""
+    wallet: Wallet = cafe.state.wallet
+    key = request.headers["Idempotency-Key"]
+    return {"redeemed": wallet.redeem(key, voucher, check=check)}
+
+
+@program(faults=foretold.faults.network + foretold.faults.web, runs_max=100, slow=True)
+async def retries_against_threads(world: foretold.World, *, broken: bool) -> None:
+    """An httpx client sends each request until it is answered, some twice at once, always with the
+    same key. Broken: the server looks for the key before it takes its lock."""
+    cafe.state.wallet = Wallet()
+    async with world.calm():
+        web = await world.web(cafe, through="uvicorn")
+
+    async def redeemed(client: httpx.AsyncClient, key: str, voucher: str) -> str:
+        headers = {"Idempotency-Key": key}
+        url = f"/redeem/{voucher}"
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                answer = await client.post(url, headers=headers, params={"check": not broken})
+                if answer.status_code == 200:
+                    return str(answer.json()["redeemed"])
+            await asyncio.sleep(0.2)
+
+    async def customer(name: str) -> list[str]:
+        async with web.client(name, timeout=1) as client:
+            twice = [redeemed(client, f"{name}'s cake", "cake") for _ in range(2)]
+            first, second = await asyncio.gather(*twice)
+            assert first == second, "one key, two answers"
+            return [first, await redeemed(client, f"{name}'s tea", "tea")]
+
+    answers = await asyncio.gather(customer("ada"), customer("bob"))
+    assert [cake for cake, _ in answers] == ["yes", "yes"]
+    assert sorted(tea for _, tea in answers) == ["no", "yes"]
