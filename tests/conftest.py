@@ -2,24 +2,33 @@
 
 Wall-clock seconds say more about the other programs on the machine than about a test. So the ten
 tests that use the most CPU are listed at the end, with the child processes that they wait for.
+With FORETOLD_TEST_COSTS=costs.json, the costs of all tests are written to that file: per test and
+per source file, and the part of the children.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import resource
+from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
 _COST = "cpu_s"
+_CHILDREN = "children_cpu_s"
+_COSTS_FILE = "FORETOLD_TEST_COSTS"
 _TOLD = 10
-_BEGAN = pytest.StashKey[float]()
+_BEGAN = pytest.StashKey[tuple[float, float]]()
 
 
-def _cpu_s() -> float:
-    """What this process and the children that it has waited for have used so far."""
+def _cpu_s() -> tuple[float, float]:
+    """What this process has used so far, and what the children that it has waited for have."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    own, children = (each.ru_utime + each.ru_stime for each in used)
+    return own, children
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -36,23 +45,56 @@ def pytest_runtest_makereport(
     """The last report of a test carries its whole cost, also out of a worker of xdist."""
     report = yield
     if call.when == "teardown":
-        report.user_properties.append((_COST, _cpu_s() - item.stash[_BEGAN]))
+        (own_then, children_then), (own, children) = item.stash[_BEGAN], _cpu_s()
+        children -= children_then
+        report.user_properties += [(_COST, own - own_then + children), (_CHILDREN, children)]
     return report
+
+
+def _costs(terminalreporter: pytest.TerminalReporter, wanted: str) -> Counter[str]:
+    """Seconds per test, as the reports have brought them along."""
+    return Counter(
+        {
+            report.nodeid: seconds
+            for reports in terminalreporter.stats.values()
+            for report in reports
+            if isinstance(report, pytest.TestReport)
+            for name, seconds in report.user_properties
+            if name == wanted
+        }
+    )
+
+
+def _per_file(costs: Counter[str]) -> Counter[str]:
+    files: Counter[str] = Counter()
+    for nodeid, seconds in costs.items():
+        files.update({nodeid.partition("::")[0]: seconds})
+    return files
+
+
+def _write(path: Path, costs: Counter[str], children: Counter[str]) -> None:
+    """All costs as JSON, in each table the dearest first."""
+    tables = {
+        "files": _per_file(costs),
+        "files_children": _per_file(children),
+        "tests": costs,
+        "tests_children": children,
+    }
+    shown = {
+        name: {key: round(seconds, 3) for key, seconds in table.most_common()}
+        for name, table in tables.items()
+    }
+    path.write_text(json.dumps(shown, indent=1) + "\n")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The ten dearest, and what all of them cost together."""
-    costs: dict[str, float] = {
-        report.nodeid: float(str(seconds))
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if isinstance(report, pytest.TestReport)
-        for name, seconds in report.user_properties
-        if name == _COST
-    }
+    costs = _costs(terminalreporter, _COST)
     if not costs:
         return
+    if path := os.environ.get(_COSTS_FILE):
+        _write(Path(path), costs, _costs(terminalreporter, _CHILDREN))
     total_s = sum(costs.values())
     terminalreporter.section(f"CPU seconds: {total_s:.0f} in {len(costs)} tests, the ten dearest")
-    for nodeid in sorted(costs, key=costs.__getitem__, reverse=True)[:_TOLD]:
-        terminalreporter.write_line(f"{costs[nodeid]:7.1f}  {nodeid}")
+    for nodeid, seconds in costs.most_common(_TOLD):
+        terminalreporter.write_line(f"{seconds:7.1f}  {nodeid}")

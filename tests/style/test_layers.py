@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.style.sources import tree_of
+
 SRC = Path(__file__).parents[2] / "src"
 
 # From the bottom to the top. A part may import itself and whatever stands on an earlier line.
@@ -117,7 +119,7 @@ def violations(src: Path) -> list[str]:
         if module[1] not in HEIGHT:
             found.append(f"{path.relative_to(src)}: not in the layer table; give it a layer")
             continue
-        for node in running_nodes(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in running_nodes(tree_of(path)):
             for name in imported_names(node, list(module[:-1])):
                 part = part_of(name)
                 reason = part and complaint(module[1], part)

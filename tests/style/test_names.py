@@ -10,6 +10,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+from tests.style.sources import tree_of
+
 SRC = Path(__file__).parents[2] / "src"
 HANDLES = "foretold/handles.py"
 HANDLES_OF = {"Disk", "Host", "HostTask", "Network", "Web", "World"}
@@ -25,7 +27,7 @@ def defined_twice(src: Path) -> dict[str, list[str]]:
     """Of each class name that several classes have, the files in which they stand."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in sorted(src.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(path.relative_to(src).as_posix())
     return {name: files for name, files in places.items() if len(files) > 1}
@@ -44,7 +46,7 @@ def tellers(src: Path) -> set[str]:
     return {
         path.relative_to(src).as_posix()
         for path in src.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.lstrip("_").split("_")[0] == "tell"
     }

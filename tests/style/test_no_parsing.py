@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.style.sources import tree_of
+
 FORETOLD = Path(__file__).parents[2] / "src" / "foretold"
 TELLING = ("search", "story", "report", "trace", "services/postgres", "spec/machine")
 ALLOWED = {
@@ -36,7 +38,7 @@ def users_of_re(root: Path) -> set[str]:
     found = set()
     for part in TELLING:
         for path in (root / part).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for node in ast.walk(tree_of(path)):
                 names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 if "re" in names:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.style.sources import tree_of
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "ARCHITECTURE.md", "tests/README.md", "docs")
 
@@ -65,7 +67,7 @@ def test_errors_are_plain() -> None:
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{line}: {wrong}"
         for path in sorted((ROOT / "src").rglob("*.py"))
-        for line, text in said_by(ast.parse(path.read_text("utf-8")))
+        for line, text in said_by(tree_of(path))
         for wrong in riddles(text)
     ]
     assert found == []

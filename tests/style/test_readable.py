@@ -15,6 +15,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.style.sources import tree_of
+
 ROOT = Path(__file__).parents[2]
 
 MODULE_LINES_MAX = 600
@@ -51,7 +53,7 @@ def modules(root: Path) -> Iterator[tuple[str, str, ast.Module]]:
     """Name, text and syntax tree of every Python file."""
     for path in files(root, ".py"):
         text = path.read_text(encoding="utf-8")
-        yield path.relative_to(root).as_posix(), text, ast.parse(text)
+        yield path.relative_to(root).as_posix(), text, tree_of(path)
 
 
 def code_lines(function: Function) -> int:

@@ -26,6 +26,7 @@ from foretold.cli import group, main  # noqa: F401  # the verbs add themselves t
 from foretold.cli.verbs import app
 from foretold.kernel.kernel import Order
 from foretold.search.planning.portfolio import STRATEGIES
+from tests.style.sources import tree_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference.md").read_text("utf-8")
@@ -253,7 +254,7 @@ def test_every_variable_is_there() -> None:
     """Whatever the sources read from the environment under a name of ours."""
     there = set()
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 there |= set(re.findall(r"^FORETOLD_\w+$", node.value))
     assert differences(mentioned(r"(FORETOLD_\w+)"), there) == []
