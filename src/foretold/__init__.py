@@ -57,7 +57,7 @@ from foretold.errors import (
     Vacuous,
     WorkerDied,
 )
-from foretold.platforms import refuse_elsewhere
+from foretold.platforms import refuse_elsewhere, without_collections
 from foretold.spec.buggify import buggify, buggify_delay
 from foretold.spec.events import event
 from foretold.spec.knobs import knob
@@ -73,7 +73,8 @@ else:
         if name not in __all__:
             raise AttributeError(f"module 'foretold' has no attribute {name!r}")
         refuse_elsewhere()
-        import foretold.engine as engine
+        with without_collections():
+            import foretold.engine as engine
 
         globals()[name] = value = getattr(engine, name)
         return value

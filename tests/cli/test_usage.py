@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from foretold._version import VERSION
+from foretold.cli.group import MODULES
 from foretold.cli.verbs import app
 from foretold.tape import Tape, TapeFile
 from foretold.tape.file import save
@@ -48,6 +50,22 @@ def message_of(*arguments: str, env: dict[str, str] | None = None) -> str:
 def test_the_version() -> None:
     """Printed as other commands print it."""
     assert call("--version").stdout == f"foretold, version {VERSION}\n"
+
+
+def test_a_verb_loads_what_it_needs_alone() -> None:
+    """Each verb is listed with its file, and the version is told without any of them: a command
+    that does little takes little time."""
+    assert {name: each.callback.__module__ for name, each in app.commands.items()} == {
+        name: f"foretold.cli.{file}" for name, file in MODULES.items()
+    }
+    program = (
+        "import sys\nfrom foretold.cli import main\n"
+        "try: main()\nexcept SystemExit: print([n for n in sys.modules if 'foretold.search' in n])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"foretold, version {VERSION}\n[]\n"
 
 
 def test_the_help_names_commands_and_exit_codes() -> None:

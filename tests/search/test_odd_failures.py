@@ -18,7 +18,8 @@ import pytest
 import foretold
 from foretold.report.campaign import campaign_text, group_lines
 from foretold.report.data import outcome_json
-from foretold.report.exports import github_annotations, junit_xml
+from foretold.report.exports import github_annotations
+from foretold.report.junit import junit_xml
 from foretold.search.explore import Interrupted
 from foretold.search.failures.failure import Outcome
 from foretold.search.failures.retry import failure_of

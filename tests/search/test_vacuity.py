@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import foretold
 from foretold.report.campaign import campaign_text
 from foretold.report.data import outcome_json
-from foretold.report.exports import github_annotations, junit_xml
+from foretold.report.exports import github_annotations
+from foretold.report.junit import junit_xml
 from foretold.report.vacuity import tally_lines
 from foretold.search.checking.vacuity import RUNS_MIN, Hollow
 from foretold.search.explore import explore

@@ -8,6 +8,7 @@ and ends with an exit code that means something:
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -17,6 +18,7 @@ from foretold.platforms import (
     environment_with,
     refuse_elsewhere,
     restore_environment,
+    without_collections,
 )
 
 
@@ -36,6 +38,11 @@ def main() -> None:
     if sys.flags.hash_randomization and wanted:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment_with("0"))
     restore_environment()
-    from foretold.cli.verbs import app  # only now: the interpreter above starts without the engine
+    with without_collections():
+        # Only now: the interpreter above starts without the engine.
+        from foretold.cli.group import app
 
-    app(prog_name="foretold")
+    try:
+        app(prog_name="foretold")
+    finally:
+        gc.freeze()  # the interpreter's last collections need not look at what ends anyway

@@ -39,7 +39,7 @@ from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
 from foretold.report.campaign import campaign_text, group_lines, verdict_line
 from foretold.report.data import history_data, outcome_json
-from foretold.report.exports import github_annotations, junit_xml
+from foretold.report.exports import github_annotations
 from foretold.report.planted import planting_json, planting_text
 from foretold.report.progress import SearchProgress
 from foretold.report.terminal import expect_commands, in_github_actions, put, put_command, say
@@ -288,6 +288,8 @@ class Shown:
             for line in github_annotations(outcome, target):
                 put_command(line, err=self.as_json)
         if self.junit is not None:
+            from foretold.report.junit import junit_xml  # few ask for it
+
             _write_junit(self.junit, junit_xml(outcome, runs=runs, target=target))
         return code
 

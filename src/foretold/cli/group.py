@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from foretold._version import VERSION
 from foretold.errors import ForetoldError, Nondeterminism, WorkerDied
 from foretold.kernel.interrupt import interrupts
+from foretold.platforms import without_collections
 from foretold.report.terminal import say
 
 HELD, VIOLATED, USAGE, NONDETERMINISM, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
+MODULES: Final = {
+    "anomalies": "anomalies",
+    "check": "check",
+    "covers": "covers",
+    "explain": "explain",
+    "explore": "explore",
+    "play": "play",
+    "replay": "replay",
+    "show": "show",
+    "shrink": "explain",
+}
+"""The verbs, and in which file of this folder each is."""
 
 
 class _Group(click.Group):
-    """Errors of ours become one message and an exit code, never a traceback."""
+    """A verb's file is imported when the verb is asked for: together they need most of foretold.
+    Errors of ours become one message and an exit code, never a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in MODULES:
+            with without_collections():
+                importlib.import_module(f"foretold.cli.{MODULES[cmd_name]}")
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

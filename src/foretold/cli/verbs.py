@@ -1,4 +1,4 @@
-"""The command with all its verbs: importing a verb adds it."""
+"""The command with all its verbs loaded, for those who look at all of them."""
 
 from foretold.cli import anomalies, check, covers, explain, explore, play, replay, show
 from foretold.cli.group import app

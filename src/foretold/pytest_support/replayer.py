@@ -37,8 +37,9 @@ _OBSERVE, _ENTRIES, _OPTIONS = "FORETOLD_OBSERVE", "FORETOLD_ENTRIES", "FORETOLD
 _LITTER = "FORETOLD_LITTER"
 # `python -m pytest` would put the current folder on the path, which `pytest` does not.
 _PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    "import gc, json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "gc.disable(); import pytest; gc.enable(); "  # see platforms.py
+    "code = pytest.main(sys.argv[1:]); gc.freeze(); sys.exit(code)"
 )
 _NO_TESTS = 5  # pytest's exit code
 _NOT_INHERITED = ("PYTEST_CURRENT_TEST", "PYTEST_XDIST_", "COV_CORE_")

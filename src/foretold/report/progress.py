@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import sys
 from types import TracebackType
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING
 
 from foretold.kernel import real
 from foretold.report.terminal import say
 from foretold.search.explore import Progress as Standing
 from foretold.story.words import count
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 FIRST_LINE_RUNS = 1_000
 """The first plain line comes after so many runs, the next whenever they have doubled."""
@@ -50,6 +51,15 @@ class SearchProgress:
         self._bar = self._make_bar() if (on_terminal() if bar is None else bar) else None
 
     def _make_bar(self) -> Progress:
+        from rich.console import Console  # takes longer to import than a short search takes
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         bar = Progress(
             *columns,
