@@ -260,6 +260,19 @@ def _leave_out_the_past() -> None:
         known.data.difference_update([task for task in seen if _outlives_its_loop(task)])
 
 
+def tasks_in(*loops: asyncio.AbstractEventLoop) -> list[asyncio.Task[Any]]:
+    """What `asyncio.all_tasks` has of these loops, in the order of the hashes. That one hashes the
+    tasks of all loops; a world of many hosts has many of them, and ends its hosts one by one."""
+    table: Any = vars(tasks).get("_scheduled_tasks", vars(tasks).get("_all_tasks"))  # 3.11: latter
+    if sys.version_info >= (3, 14) or table is None:
+        return sorted((task for loop in loops for task in asyncio.all_tasks(loop)), key=hash)
+    known = [task for reference in list(table.data) if (task := reference()) is not None]
+    known += vars(tasks).get("_eager_tasks", ())
+    own = set(map(id, loops))
+    left = [task for task in known if id(task.get_loop()) in own and not task.done()]
+    return sorted(left, key=hash)
+
+
 def leave_the_list(loop: asyncio.AbstractEventLoop) -> None:
     """What is left of a run is no longer among asyncio's tasks. In Python 3.14 a task that was made
     before a fork and is freed after it cuts all others out of the list of their thread."""

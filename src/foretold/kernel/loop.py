@@ -108,6 +108,8 @@ class WorldLoop(TimedLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> StepHandle:
+        if self.on_stir is not None:
+            self.on_stir()
         if self._closed or self._debug:
             return self._call_soon_checked(callback, args, context, "call_soon")
         handle = StepHandle(callback, args, self, context)
@@ -120,6 +122,8 @@ class WorldLoop(TimedLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> StepHandle:
+        if self.on_stir is not None:
+            self.on_stir()
         if self._closed or self._debug:
             return self._call_soon_checked(callback, args, context, "call_soon_threadsafe")
         handle: StepHandle = HandleForThreads(callback, args, self, context)
@@ -155,6 +159,8 @@ class WorldLoop(TimedLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> AlarmHandle:
+        if self.on_stir is not None:
+            self.on_stir()
         clock = self._clock
         clock.ns = now_ns = clock.ns + clock.read_ns
         try:

@@ -11,6 +11,7 @@ import functools
 import heapq
 from _thread import get_ident
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from foretold.errors import LimitExceeded
@@ -54,6 +55,22 @@ def _not_heard(thread: str) -> str:
     )
 
 
+def first_of(heap: list[Any], number: int, end: Any) -> list[Any]:
+    """As `heapq.nsmallest(number, heap)`, as far as it lies before `end`, and without a look at all
+    the others: what lies under an entry is not before it."""
+    found: list[Any] = []
+    open_entries = [(heap[0], 0)] if heap else []
+    while open_entries and len(found) < number:
+        entry, place = _heappop(open_entries)
+        if not entry < end:
+            break
+        found.append(entry)
+        for below in (2 * place + 1, 2 * place + 2):
+            if below < len(heap):
+                _heappush(open_entries, (heap[below], below))
+    return found
+
+
 class TimedLoop(asyncio.BaseEventLoop):
     """The part of a loop that waits."""
 
@@ -77,8 +94,12 @@ class TimedLoop(asyncio.BaseEventLoop):
         """When the first alarm is due."""
         self._unheard: list[AnyHandle] | None = None
         """What other threads have asked of this loop while it sleeps; None if it is awake."""
+        self.on_stir: Callable[[], object] | None = None
+        """Told when something is put in, if this loop is thought to wait."""
 
     def _push_alarm(self, when_ns: int, handle: AlarmHandle) -> None:
+        if self.on_stir is not None:
+            self.on_stir()
         self._alarm_number = number = self._alarm_number + 1
         key = (when_ns << KEY_BITS) + number
         self._alarm_of[key] = handle
@@ -182,9 +203,9 @@ class TimedLoop(asyncio.BaseEventLoop):
         alarms, end_ns = self._alarms, when_ns + within_ns
         if len(alarms) > 1 and min(alarms[1:3]) >> KEY_BITS > end_ns:
             return []  # in a heap the second smallest stands there
-        first = heapq.nsmallest(LOOKED_AT, alarms)
+        first = first_of(alarms, LOOKED_AT, (end_ns + 1) << KEY_BITS)
         due = [key >> KEY_BITS for key in first if not self._alarm_of[key]._cancelled]
-        return [ns - when_ns for ns in due if when_ns < ns <= end_ns]
+        return [ns - when_ns for ns in due if when_ns < ns]
 
     def _wait_with_care(self) -> None:
         crew = self.kernel.crew

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.arguments import check_number
 from foretold.kernel.clock import NS, to_ns
+from foretold.kernel.hashes import tasks_in
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads.ending import join_threads
 from foretold.world.hosttask import resolve, wake
@@ -139,7 +140,7 @@ class ProcessEnding:
 
     def _tasks(self) -> list[asyncio.Task[Any]]:
         """What is not done, on all loops of the process."""
-        return [t for loop in self.host.loops for t in sorted(asyncio.all_tasks(loop), key=hash)]
+        return [t for loop in self.host.loops for t in tasks_in(loop)]
 
     def _cancel_the_rest(self) -> None:
         self.host.wake()
@@ -287,7 +288,7 @@ def report_raised(cancelled: Iterable[asyncio.Task[Any]]) -> None:
 
 def report_started_too_late(loop: asyncio.AbstractEventLoop) -> None:
     """Tasks that are left although everything was cancelled: they are destroyed."""
-    for task in sorted(asyncio.all_tasks(loop), key=hash):
+    for task in tasks_in(loop):
         context = {"message": "Task was destroyed but it is pending!", "task": task}
         loop.call_exception_handler(context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # said already

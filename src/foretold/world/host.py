@@ -20,6 +20,7 @@ from foretold.arguments import signature_of
 from foretold.errors import EscapedWorld, UsageError
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import Answers, running
+from foretold.kernel.hashes import tasks_in
 from foretold.kernel.kernel import Kernel
 from foretold.kernel.threads import start
 from foretold.kernel.threads.baton import strand_of
@@ -27,6 +28,7 @@ from foretold.kernel.threads.crew import Crew
 from foretold.kernel.threads.strand import BLOCKED, ENDED, IDLE, NEVER_NS, READY, Strand
 from foretold.tape import Stream
 from foretold.world import serving
+from foretold.world.agenda import NEVER
 from foretold.world.answers import answer_of
 from foretold.world.appliance import Appliance
 from foretold.world.clock import WorldClock
@@ -43,7 +45,6 @@ from foretold.world.net.answers import IGNORED_SIGNALS, end_by_signal
 from foretold.world.net.descriptors import Descriptors
 from foretold.world.net.stack import Stack
 from foretold.world.omens import BOUND
-from foretold.world.outside import NEVER
 
 if TYPE_CHECKING:
     from foretold.world.world import World
@@ -207,6 +208,11 @@ class Host:
     def wake(self) -> None:
         """Something happens to this host now: its clock is not behind that."""
         self.kernel.clock.wait_until(self.world.now_ns())
+        self.stir()
+
+    def stir(self) -> None:
+        """It may have something to do sooner than it said."""
+        self.world.outside.agenda.stir(self)
 
     def next_ns(self) -> int:
         """When this host next has something to do, in its own time."""
@@ -223,9 +229,9 @@ class Host:
             scheduler = loop.scheduler
             if loop._ready or loop.selector.stirred or (scheduler is not None and scheduler.size):
                 return self.kernel.clock.ns
-            alarm_ns = loop.next_alarm_ns()
-            if alarm_ns is not None:
-                earliest = min(earliest, alarm_ns)
+            alarm_ns = loop.first_alarm_ns()  # its threads were looked at above
+            if alarm_ns < earliest:
+                earliest = alarm_ns
         return max(earliest, self.kernel.clock.ns) if earliest < NEVER else NEVER
 
     def wakes_late(self, now_ns: int) -> bool:
@@ -345,6 +351,7 @@ class Host:
         self.loop = HostLoop(self)
         self.loops = [self.loop]
         self.mains = []
+        self.stir()
 
     def _end_files(self) -> None:
         if self._disk is not None:
@@ -391,7 +398,7 @@ class Host:
                     self.kernel.recorder.never_picked(handle.arrival, handle.actor)
         for loop in self.loops:
             loop.abandon()
-            self.buried += asyncio.all_tasks(loop)
+            self.buried += tasks_in(loop)
             for handle in loop._ready:  # it may be one of them that brings the end about
                 handle.cancel()
         for started in self.mains:

@@ -7,7 +7,6 @@ code, unmodified; only the selector, the sockets and the names under it are the 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import inspect
 import signal
 from asyncio import base_events, unix_events
@@ -19,7 +18,7 @@ from foretold.kernel.actors import Stepper, WorldTask
 from foretold.kernel.handles import StepHandle
 from foretold.kernel.libraries import asyncpg, sqlalchemy
 from foretold.kernel.loop import WorldLoop
-from foretold.kernel.timed import LOOKED_AT, NEVER_NS
+from foretold.kernel.timed import LOOKED_AT, NEVER_NS, first_of
 from foretold.world.net.descriptors import FIRST, refuse_real
 from foretold.world.net.selector import READ, WRITE, WorldSelector
 from foretold.world.net.wire import goal_of
@@ -166,12 +165,18 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         when_ns = self._due_ns if self.kernel.crew is None else self.next_wake_ns()
         return when_ns if when_ns < NEVER_NS else None
 
+    def first_alarm_ns(self) -> int:
+        """When the next alarm of the loop itself is due."""
+        if self._timer_cancelled_count:
+            self._drop_cancelled_timers()
+        return self._due_ns
+
     def _soon_after(self, when_ns: int, within_ns: int) -> list[int]:
         found, end_ns = super()._soon_after(when_ns, within_ns), when_ns + within_ns
         stack, queue = self.host.stack, self.host.world.outside.wire.queue
         if queue and queue[0][0] <= end_ns:
-            first = heapq.nsmallest(LOOKED_AT, queue)
-            soon = [entry for entry in first if when_ns < entry[0] <= end_ns]
+            first = first_of(queue, LOOKED_AT, (end_ns + 1,))
+            soon = [entry for entry in first if when_ns < entry[0]]
             found += [entry[0] - when_ns for entry in soon if goal_of(entry) is stack]
         return found
 

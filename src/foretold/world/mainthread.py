@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from foretold.kernel.abandon import end_greenlets, greenlets_of
+from foretold.kernel.hashes import tasks_in
 from foretold.kernel.threads.baton import StrandEnded
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ def live(host: Host) -> None:
 
 def _end_greenlets(host: Host) -> None:
     """They belong to this thread: nobody else could, and they would never be freed."""
+    if "greenlet" not in sys.modules:
+        return
     loops = [*host.loops, *(loop for loop in host.world.graves if loop.host is host)]
-    coros: list[Any] = [task.get_coro() for loop in loops for task in asyncio.all_tasks(loop)]
+    coros: list[Any] = [task.get_coro() for task in tasks_in(*loops)]
     end_greenlets(greenlets_of(*coros, *(each for loop in loops for each in loop._asyncgens)))
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
 from foretold.kernel.threads.stacks import blocked_of
-from foretold.kernel.threads.strand import IDLE
+from foretold.kernel.threads.strand import IDLE, Strand
 from foretold.kernel.waiting import deadlock_of
+from foretold.world.agenda import NEVER, Agenda
 from foretold.world.stillness import FIRST_LOOK_NS, Stillness, tasks_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from foretold.world.hostloop import HostLoop
     from foretold.world.net.wire import Wire
 
-NEVER = 1 << 62
 TURN_NS = 10_000_000
 """So much of its time the threads of a host may use before all others are looked at again."""
 
@@ -51,6 +51,8 @@ class Outside:
         self.wire = wire
         self.driver = driver
         self.others: list[Host] = []
+        self.agenda = Agenda()
+        """Which of them is due next."""
         self.watchers: list[Callable[[Host], object]] = []
         """Told after everything that happens, with the host to which it did."""
         wire.at_first = self.open
@@ -63,6 +65,7 @@ class Outside:
     def join(self, host: Host) -> None:
         """Another host to drive."""
         self.others.append(host)
+        self.agenda.add(host)
         self.open()
 
     def watch(self, watcher: Callable[[Host], object]) -> None:
@@ -85,6 +88,7 @@ class Outside:
     def leave(self, host: Host) -> None:
         """This one acts on the wire alone: it has no loop to look after."""
         self.others.remove(host)
+        self.agenda.remove(host)
 
     def catch_up(self, loop: HostLoop) -> None:
         """Before an iteration of `loop`: let happen what lies earlier, then see what arrived."""
@@ -155,7 +159,7 @@ class Outside:
         self._follow(loop)
         return True
 
-    def carry_on(self, crew: Crew) -> Crew | None:
+    def carry_on(self, crew: Crew) -> Strand | None:
         """What the driver would do next, on the thread of a host that has made its iteration."""
         until, own = self._until, crew.computer
         if self.watchers:
@@ -168,29 +172,40 @@ class Outside:
                 if host is None:
                     if until.loop is not None and self._is_over(next_ns):
                         return None
-                    self._now_ns = max(self._now_ns, next_ns)
-                    running[get_ident()] = self.driver
-                    # What happens is not this host's doing: its locks are no points of the thread.
-                    crew.main.quiet += 1
-                    try:
-                        self.wire.happen(next_ns)
-                    finally:
-                        crew.main.quiet -= 1
-                    running[get_ident()] = own
-                    continue
-                following = host.kernel.crew
-                if following is None or not following.is_plain or self._has_modules(own, host):
+                elif host.kernel.crew is None or self._has_modules(own, host):
                     return None
                 self._now_ns = max(self._now_ns, next_ns)
-                if host.wakes_late(self._now_ns):
-                    continue
-                host.kernel.clock.wait_until(self._now_ns)
-                return following
+                running[get_ident()] = self.driver
+                # What happens is not this host's doing: its locks are no points of the thread.
+                crew.main.quiet += 1
+                try:
+                    if host is None:
+                        self.wire.happen(next_ns)
+                        following = None
+                    else:
+                        following = self._begin_turn(host, crew.main)
+                finally:
+                    crew.main.quiet -= 1
+                running[get_ident()] = own
+                if following is not None:
+                    return following
         except BaseException as error:
             crew.baton.thrown = error
         finally:
             running[get_ident()] = own
         return None
+
+    def _begin_turn(self, host: Host, me: Strand | None = None) -> Strand | None:
+        """Which thread of `host` goes on now. None: none can, or it sleeps on for a while, and its
+        turn comes at the time at which it wakes."""
+        if host.wakes_late(self._now_ns):
+            return None
+        clock, crew = host.kernel.clock, host.crew
+        clock.wait_until(self._now_ns)
+        self.agenda.stir(host)
+        if crew.threaded:
+            crew.until_ns = self._next_besides(host, clock.ns)
+        return crew.begin_turn(me or crew.baton.driver)
 
     def _has_modules(self, *hosts: Any) -> bool:
         """Whether one of them has copies of modules, which the driver puts in their place."""
@@ -238,7 +253,7 @@ class Outside:
         wire_ns = self.wire.next_ns()
         if wire_ns is not None and wire_ns <= now_ns:
             return True
-        if any(other is not host and other.next_ns() <= now_ns for other in self.others):
+        if self.agenda.first(besides=host)[0] <= now_ns:
             return True
         driver = self.driver
         crew = driver.kernel.crew
@@ -290,28 +305,21 @@ class Outside:
         """The earliest thing to come: when, and on which host. None: on the wire, which comes
         first at equal times."""
         wire_ns = self.wire.next_ns()
-        best_ns = NEVER if wire_ns is None else wire_ns
-        chosen: Host | None = None
-        for host in self.others:
-            host_ns = host.next_ns()
-            if host_ns < best_ns:
-                best_ns, chosen = host_ns, host
-        return best_ns, chosen
+        host_ns, host = self.agenda.first()
+        return (host_ns, host) if wire_ns is None or host_ns < wire_ns else (wire_ns, None)
 
     def _next_besides(self, host: Host, now_ns: int) -> int:
         """When somebody else is due; soon in any case: threads could be busy for ever."""
         wire_ns = self.wire.next_ns()
         first_ns = now_ns + TURN_NS if wire_ns is None else min(wire_ns, now_ns + TURN_NS)
-        for other in (*self.others, self.driver):
-            if other is not host:
-                first_ns = min(first_ns, other.next_ns())
+        first_ns = min(first_ns, self.agenda.first(besides=host)[0])
+        if host is not self.driver:
+            first_ns = min(first_ns, self.driver.next_ns())
         return max(first_ns, now_ns + 1)
 
     def _is_over(self, next_ns: int) -> bool:
         """Whether nothing will come of all that is still to come."""
-        return next_ns == NEVER or (
-            self.wire.is_vain() and all(host.next_ns() == NEVER for host in self.others)
-        )
+        return next_ns == NEVER or (self.wire.is_vain() and self.agenda.first()[0] == NEVER)
 
     def _do(self, when_ns: int, host: Host | None) -> None:
         """What `_next` has found happens. A host that was woken from outside has an old clock: it
@@ -321,22 +329,18 @@ class Outside:
         if host is None:
             self.wire.happen(when_ns)
         else:
-            self.run_host(host, self._now_ns)
+            self._run_host(host)
         if self.watchers:
             self._look(host or self.driver)
 
-    def run_host(self, host: Host, now_ns: int) -> None:
+    def _run_host(self, host: Host) -> None:
         """One turn of another host, at its own time, on its own threads."""
-        if host.wakes_late(now_ns):
-            return  # its turn comes at the time at which it wakes
-        clock = host.kernel.clock
-        clock.wait_until(now_ns)
         former_busy, self._busy = self._busy, True
-        crew = host.crew
-        if crew.threaded:
-            crew.until_ns = self._next_besides(host, clock.ns)
         try:
-            with host.modules.in_place():
-                crew.turn()
+            chosen = self._begin_turn(host)
+            if chosen is not None:
+                baton = chosen.crew.baton
+                with host.modules.in_place():
+                    baton.hand(baton.driver, chosen)
         finally:
             self._busy = former_busy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from foretold.kernel.abandon import (
     greenlets_of,
     nothing_is_finalized,
 )
-from foretold.kernel.hashes import leave_the_list
+from foretold.kernel.hashes import leave_the_list, tasks_in
 from foretold.kernel.libraries import anyio
 from foretold.world.hostloop import HostLoop
 from foretold.world.world import World
@@ -56,18 +55,18 @@ def _bury_for_good(world: World) -> None:
 
 
 def _leave_lying(loops: list[HostLoop]) -> None:
-    for loop in loops:
-        left = sorted(asyncio.all_tasks(loop), key=hash)
-        for task in left:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
-        anyio.forget_tasks(left)
-        abandon(*(task.get_coro() for task in left), *loop._asyncgens)
+    left = tasks_in(*loops)
+    for task in left:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was killed
+    anyio.forget_tasks(left)
+    generators = [each for loop in loops for each in loop._asyncgens]
+    abandon(*(task.get_coro() for task in left), *generators)
 
 
 def _close_tasks(loop: HostLoop) -> int:
     """End what a living process was still doing."""
     loop.abandon()
-    left = sorted(asyncio.all_tasks(loop), key=hash)
+    left = tasks_in(loop)
     generators = list(loop._asyncgens)
     greenlets = greenlets_of(*(task.get_coro() for task in left), *generators)
     for task in left:

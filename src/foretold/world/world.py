@@ -123,7 +123,7 @@ class World:
         self.native: NativeSockets | None = None
         """The sockets of C libraries, from the first on."""
         self.hosts: dict[str, Host] = {}
-        self._started: list[str] = []
+        self._started: dict[str, int] = {}
         """Hosts in the order in which they were first started."""
         self.graves: list[Any] = []
         self.threads_left: list[str] = []
@@ -319,14 +319,12 @@ class World:
     def host_started(self, host: Host) -> None:
         """A main was started there, perhaps not the first one."""
         self.hears(host, self.known_to(self.acting_host))
-        if host.name not in self._started:
-            self._started.append(host.name)
+        self._started.setdefault(host.name, len(self._started))
         self.comes_into_use("host")
 
     def start_number(self, host: Host) -> int:
         """How many hosts were started before this one; all of them, if it never was."""
-        started = self._started
-        return started.index(host.name) if host.name in started else len(started)
+        return self._started.get(host.name, len(self._started))
 
     def comes_into_use(self, what: str) -> None:
         """The network, a host or a disk is there to be struck from now on."""

@@ -56,9 +56,9 @@ class RestOfWorld(Protocol):
     def happen_before(self, kernel: Kernel, until_ns: int) -> bool:
         """Let the next thing happen, if one comes before `until_ns`. False if none does."""
 
-    def carry_on(self, crew: Crew) -> Crew | None:
+    def carry_on(self, crew: Crew) -> Strand | None:
         """On the main thread of `crew`, which has made an iteration: let happen what comes next, as
-        the driver would. Gives whose main thread is to go on, or None: the driver is."""
+        the driver would. Gives the thread that goes on, or None: the driver does."""
 
     def fail(self, error: BaseException) -> None:
         """The run has failed, whatever becomes of `error` in the program."""
@@ -371,11 +371,22 @@ class Crew:
 
     def next_ns(self) -> int:
         """When a thread of this host can next go on, the main thread's loop apart."""
-        if self.can_go_on():
-            return self.clock.ns
-        if self._wake_who_could_take_a_lock():
-            return self.clock.ns
-        return max(self.clock.ns, self.next_deadline_ns())
+        now_ns = self.clock.ns
+        if self.pool.rivals:
+            return now_ns
+        first_ns, has_free_lock = NEVER_NS, False
+        for strand in self.blocked:
+            if strand.ready is not None and strand.ready():
+                return now_ns
+            lock = strand.waits_for
+            if type(lock) is real._Lock and not real.lock_locked(lock):
+                has_free_lock = True
+            if strand.deadline_ns < first_ns:
+                first_ns = strand.deadline_ns
+        if has_free_lock:
+            self._wake_who_could_take_a_lock()
+            return now_ns
+        return first_ns if first_ns > now_ns else now_ns
 
     # --- the driver ------------------------------------------------------------------------------
 
@@ -424,18 +435,17 @@ class Crew:
         self.block(strand, "its event loop", loop.has_work, min(loop._due_ns, NEVER_NS))
         return True
 
-    def turn(self) -> None:
-        """The driver lets this crew, of another host, go on; it is back when nobody of it can, when
-        the loop of its main thread has made an iteration, or after a slice."""
+    def begin_turn(self, me: Strand) -> Strand | None:
+        """`me`, which has the baton, is to let this crew, of another host, go on: by which thread?
+        None if none can. The turn ends when nobody of the crew can go on, when the loop of its main
+        thread has made an iteration, or after a slice."""
         self._wake_waiters()
-        driver, main = self.baton.driver, self.main
+        main = self.main
         if not self.threaded and main.state is IDLE:
             main.state = RUNNING  # nobody to choose between
-            self.baton.hand(driver, main)
-            return
+            return main
         self._stir_main()
-        if self.pool.rivals:
-            self.baton.hand(driver, self._choose(driver))
+        return self._choose(me) if self.pool.rivals else None
 
     def end_iteration(self, main: Strand) -> None:
         """The loop of a host's main thread has made an iteration. To hand over costs more than most
@@ -443,13 +453,8 @@ class Crew:
         """
         main.state, main.current = IDLE, self.kernel.current
         following = self.elsewhere.carry_on(self)
-        if following is self:
-            main.state = RUNNING
-        elif following is not None:
-            following.main.state = RUNNING
-            self.baton.hand(main, following.main)
-        else:
-            self.baton.hand(main, self.baton.driver)
+        if following is not main:
+            self.baton.hand(main, following or self.baton.driver)
 
     @property
     def is_plain(self) -> bool:

@@ -241,7 +241,7 @@ class Descriptors:
     def stir(self, fd: int) -> None:
         """Tell all who watch that this one may have become ready."""
         for selector in self._watchers.get(fd, ()):
-            selector.stirred[fd] = None
+            selector.stir(fd)
 
 
 def number_of(thing: object) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import selectors
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from foretold.world.net.descriptors import Descriptors, OpenDescriptor
@@ -29,6 +29,8 @@ class WorldSelector(selectors.BaseSelector):
         perhaps given to another, is not heard of again; epoll does the same."""
         self.stirred: dict[int, None] = {}
         """Descriptors that may be ready, in the order in which they became so."""
+        self.on_stir: Callable[[], object] | None = None
+        """Told at the next one, if its loop is thought to wait."""
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         fd = self._fd(fileobj)
@@ -37,7 +39,7 @@ class WorldSelector(selectors.BaseSelector):
         key = self.keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
         self._files[fd] = self._descriptors.file(fd)
         self._descriptors.watch(fd, self)
-        self.stirred[fd] = None
+        self.stir(fd)
         return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
@@ -56,7 +58,7 @@ class WorldSelector(selectors.BaseSelector):
         if events != self.keys[fd].events and self._descriptors.file(fd) is not self._files[fd]:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         key = self.keys[fd] = selectors.SelectorKey(fileobj, fd, events, data)
-        self.stirred[fd] = None
+        self.stir(fd)
         return key
 
     def look_again(self, fd: int) -> None:
@@ -65,7 +67,13 @@ class WorldSelector(selectors.BaseSelector):
         if key is not None:
             file = self._descriptors.files.get(fd)
             if key.events != READ or (file is not None and file.readable()):
-                self.stirred[fd] = None
+                self.stir(fd)
+
+    def stir(self, fd: int) -> None:
+        """This one may have become ready."""
+        self.stirred[fd] = None
+        if self.on_stir is not None:
+            self.on_stir()
 
     def poll(self) -> list[tuple[selectors.SelectorKey, int]]:
         """Which are ready now. Those that are not are forgotten until they stir again."""
