@@ -97,6 +97,30 @@ def test_a_commit_that_nobody_knows_the_outcome_of(kind: str, kept: int) -> None
     assert balance == kept
 
 
+@pytest.mark.parametrize("kind", ["lost_before_commit", "lost_after_commit"])
+def test_a_lost_commit_whose_reset_is_lost_is_heard_of(kind: str) -> None:
+    """The COMMIT was not acknowledged, so the client's kernel sends it again after the repair: the
+    program needs no time limit of its own to get an error."""
+
+    async def main(world: foretold.World) -> Any:
+        pg = await world.postgres(schema=SCHEMA)
+        (connection,) = await connect(pg, 1)
+
+        async def work() -> None:
+            async with connection.transaction():
+                await connection.execute(ADD)
+                pg.fail_next(kind)
+                world.network.partition("postgres", "main", one_way=True)
+
+        waiting = asyncio.ensure_future(outcome(work()))
+        await asyncio.sleep(2)
+        assert not waiting.done()
+        world.network.repair("postgres", "main")
+        return await waiting
+
+    assert "connection" in run(main)
+
+
 def test_too_many_connections() -> None:
     """A new connection is refused; the next one is not."""
 
