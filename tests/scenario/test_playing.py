@@ -153,3 +153,18 @@ def test_pytest_refuses_a_malformed_scenario(project):
     assert done.returncode == 2
     assert "bad.scenario.json:1:15: the scenario has no key 'stesp'" in done.stdout
     assert "1 error" in done.stdout
+
+
+def test_a_misspelt_mutant_is_not_a_scenario_that_holds(tmp_path):
+    """As `foretold explore` says it. One that some run has passed may well be noticed by nobody."""
+    told = APPLICATION.replace(
+        "known = self.balance", 'foretold.mutant("lost") and 1\n        known = 0'
+    )
+    (tmp_path / "bank.py").write_text(told, "utf-8")
+    (tmp_path / "one.scenario.yaml").write_text(CALM.replace("golden: one.jsonl\n", ""), "utf-8")
+    done = foretold(tmp_path, "play", "one.scenario.yaml", "--runs", "2", "--mutant", "lsot")
+    assert done.code == 2
+    assert "no run passed a mutant named 'lsot'" in done.err
+    assert "those passed were: lost" in done.err
+    known = foretold(tmp_path, "play", "one.scenario.yaml", "--runs", "2", "--mutant", "lost")
+    assert known.code == 0

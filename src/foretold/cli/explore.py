@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -238,17 +238,20 @@ def _with_mutant(
         main, shown, store, Outcome(0, settings["seed"]), mutant=mutant, **settings
     )
     passed = outcome.tally.mutants
-    if outcome.failure is None and not outcome.interrupted and mutant not in passed:
-        known = f"those passed were: {', '.join(sorted(passed))}" if passed else "nor any other"
-        raise UsageError(
-            f"no run passed a mutant named {mutant!r} ({count(outcome.runs, 'run')}); {known}"
-        )
     if outcome.failure is None and not outcome.interrupted:
+        check_passed(mutant, passed, outcome.runs)
         outcome.notes.append(
             f"the mutant {mutant!r} was on, and passed in {count(passed[mutant], 'run')}: nobody "
             "noticed it"
         )
     return shown.show(outcome, settings["runs"])
+
+
+def check_passed(mutant: str, passed: Collection[str], runs: int) -> None:
+    """A search in which no run passed the mutant says nothing about it: it may be misspelt."""
+    if mutant not in passed:
+        known = f"those passed were: {', '.join(sorted(passed))}" if passed else "nor any other"
+        raise UsageError(f"no run passed a mutant named {mutant!r} ({count(runs, 'run')}); {known}")
 
 
 def _settings_of(options: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from foretold.cli.explore import Shown, run_search
+from foretold.cli.explore import Shown, check_passed, run_search
 from foretold.cli.group import HELD, INTERRUPTED, VIOLATED, app
 from foretold.cli.options import read_target, seed_option
 from foretold.cli.targets import output_dropped
@@ -57,11 +57,15 @@ def play_command(files: tuple[str, ...], seed: int | None, **asked: Any) -> None
     ]
     for each in plays:
         each.program.foretold_settings(each.options)  # a wrong load or wiring, before any run
-    codes = [_play(each, asked) for each in plays]
+    searched: list[Outcome] = []
+    codes = [_play(each, asked, searched) for each in plays]
+    if asked["mutant"] and searched and not any(codes):
+        passed = {name for each in searched for name in each.tally.mutants}
+        check_passed(asked["mutant"], passed, sum(each.runs for each in searched))
     sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes, default=HELD))
 
 
-def _play(play: Play, asked: dict[str, Any]) -> int:
+def _play(play: Play, asked: dict[str, Any], searched: list[Outcome]) -> int:
     program, runs = play.program, asked["runs"]
     name = f"{program.scenario.name}{f'[{play.label}]' if play.label else ''}"
     if asked["update"]:
@@ -79,6 +83,7 @@ def _play(play: Play, asked: dict[str, Any]) -> int:
     options = {**play.options, "runs": runs, "seed": play.seed, "confirm": not asked["no_confirm"]}
     options |= {"mutant": asked["mutant"]} if asked["mutant"] else {}
     outcome = run_search(program, shown, Store(Path.cwd()), Outcome(0, play.seed), **options)
+    searched.append(outcome)
     if outcome.failure is None and not outcome.interrupted:
         put(f"{name}: held, {count(outcome.runs, 'run')}")
         return HELD
