@@ -48,6 +48,8 @@ class BubbleConfig:
     profile: Profile = DEFAULT
     stable_ticks: int = STABLE_TICKS
     tick_s: float = TICK_S
+    work_s: float = 0.0
+    """How long a tick computes before it goes on: with many entities, a good part of `tick_s`."""
     interest: float = 60.0
     """Bubbles whose surface is nearer than this are neighbours."""
     ghost_zone: float = 15.0
@@ -196,7 +198,7 @@ class Bubble:
         self.ticks += 1
         self.monitor.tick()
         self._move()
-        await asyncio.sleep(0)  # messages are not kept waiting by a large tick
+        await asyncio.sleep(self.config.work_s)  # messages are not kept waiting by a large tick
         self.arrivals.tick()
         self.ghosts_expired(self.ghosts.cull())
         bucket = self.clock.nanos() // (BUCKET_MS * NANOS_PER_MILLI)

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 import foretold
 from examples.luciferase.bubble import Bubble, BubbleConfig
-from examples.luciferase.checks import eventually, unique
 from examples.luciferase.entity import Entity, Region
 from examples.luciferase.journal import APPLIED
-from examples.luciferase.migration import BURST
+from examples.luciferase.migration import BURST, MIGRATIONS_PER_S
 from examples.luciferase.results import Migrated, Result
 from examples.luciferase.views import ViewService
 from foretold.handles import HostTask
@@ -69,6 +68,7 @@ class Luciferase(foretold.Machine):
         "retry": 2,
         "crowd": 0.4,
         "shake": 0.5,
+        "set_clock": 0.3,
         "wait": 0.5,
     }
     orders = foretold.Bundle[Order]("orders")
@@ -76,17 +76,19 @@ class Luciferase(foretold.Machine):
     async def setup(self) -> None:
         self.names = NAMES[: foretold.knob("bubbles", (3, 4, 5))]
         self.stable_ticks = foretold.knob("ticks until a view is stable", (5, 15))
+        self.work_s = foretold.knob("seconds that a tick computes", (0.0, 0.008))
         self.bubbles: dict[str, Bubble] = {}
         self.lives: dict[str, HostTask[None]] = {}
         """A task in each process that ends with it, and not before."""
         self.spawned = self.tokens = 0
-        self.asked_s: dict[str, list[float]] = {name: [] for name in self.names}
+        self.admitted_s: dict[str, list[float]] = {}
+        """When each process let migrations begin, by its own clock."""
         self.world.network.latency(*LATENCY_S)
         views = self.world.host("views")
         views.start(lambda: ViewService(f"{FOLDER}/views").run(("0.0.0.0", PORT)))
         for place, name in enumerate(self.names):
             self.world.host(name).start(self._main_of(self._config(name, place)))
-        await eventually(self._is_stable, within_s=5, message="the first view is not stable")
+        await foretold.eventually(self._is_stable, "the first view is not stable", within_s=5)
         for entity, velocity in zip(ENTITIES, (12.0, -9.0, 5.0), strict=True):
             spawned = Entity(entity, (16.0, 0.0, 0.0), (velocity, velocity / 2, 0.0))
             await self._on(self.names[0], partial(_spawn, spawned))
@@ -101,12 +103,14 @@ class Luciferase(foretold.Machine):
             address["views"],
             (address[self.names[0]], address[self.names[1]]),
             stable_ticks=self.stable_ticks,
-            tick_s=TICK_S,
+            tick_s=TICK_S - self.work_s,
+            work_s=self.work_s,
         )
 
     def _main_of(self, config: BubbleConfig) -> Callable[[], Awaitable[None]]:
         async def main() -> None:
             bubble = self.bubbles[config.name] = Bubble(config, changed=self.changed)
+            self.admitted_s[config.name] = []
             self.lives[config.name] = self.world.host(config.name).start(_forever())
             self.each_entity_is_in_one_place()
             await bubble.run()
@@ -205,6 +209,11 @@ class Luciferase(foretold.Machine):
         for table, index in counts:
             assert table == index, f"{table} entities in the table, {index} in the index"
 
+    @foretold.rule(which=st.integers(0, 4), by_s=st.sampled_from((-2.0, 60.0, -3600.0)))
+    async def set_clock(self, which: int, by_s: float) -> None:
+        """Somebody sets the wall clock of a bubble's machine."""
+        self.world.host(self.names[which % len(self.names)]).clock.skew(by_s)
+
     @foretold.rule(ms=st.sampled_from((20, 100, 400)))
     async def wait(self, ms: int) -> None:
         """Time passes."""
@@ -221,7 +230,7 @@ class Luciferase(foretold.Machine):
     def each_entity_is_in_one_place(self) -> int:
         """In one store, or in one journal that has to bring it somewhere."""
         owned = {name: it.journal.ledger.owned for name, it in self.bubbles.items()}
-        return unique(owned, in_flight=self._in_flight(), things=ENTITIES[: self.spawned])
+        return foretold.unique(owned, in_flight=self._in_flight(), things=ENTITIES[: self.spawned])
 
     @foretold.invariant(when="quiet")
     def nothing_is_left_of_migrations(self) -> int:
@@ -312,22 +321,41 @@ class Luciferase(foretold.Machine):
     async def _move(self, order: Order) -> Migrated:
         """One call of `migrate` at the source, with what must hold for each."""
         bubble = self._alive(order.source)
-        asked = self.asked_s[order.source]
-        asked.append(self.world.clock.monotonic())
         ticks, began_ns = bubble.ticks, bubble.clock.nanos()
-        ended: Migrated = await self._on(
-            order.source, lambda it: it.migrate(order.entity, order.destination, order.token)
-        )
+        ended: Migrated = await self._on(order.source, partial(self._migrated, order))
         order.is_applied |= ended.is_success or ended.is_idempotent
         took = bubble.ticks - ticks
         assert took <= TICKS_MAX, f"{order.token} took {took} ticks of {order.source}"
         if ended.result is Result.TIMEOUT:
             took_ms = (bubble.clock.nanos() - began_ns) / 1e6
             assert took_ms >= 100, f"{order.token} timed out after {took_ms:.1f} ms"
-        if ended.reason == "rate limited":
-            lately = [s for s in asked if s > asked[-1] - 1.2]
-            assert len(lately) >= BURST, f"{order.source} limits {len(lately)} in a second"
         return ended
+
+    async def _migrated(self, order: Order, bubble: Bubble) -> Migrated:
+        """In the source's process. Its limit is counted here as well, by a clock that is right."""
+        now_s, admitted_s = bubble.clock.nanos() / 1e9, self.admitted_s[bubble.name]
+        permits = _permits(admitted_s, now_s)
+        admitted_s.append(now_s)
+        ended = await bubble.migrate(order.entity, order.destination, order.token)
+        is_limited = ended.reason == "rate limited"
+        if is_limited or _is_known(ended):
+            admitted_s.remove(now_s)
+        else:
+            assert permits > 0.9, f"{order.token} is let through, with {permits:.1f} permits left"
+        assert not is_limited or permits < 1.1, f"{order.token} is refused: {permits:.1f} permits"
+        return ended
+
+
+def _permits(admitted_s: list[float], now_s: float) -> float:
+    """How many migrations may begin now, if these have begun."""
+    counted = enumerate(reversed(admitted_s), 1)
+    spent = (BURST - number + MIGRATIONS_PER_S * (now_s - s) for number, s in counted)
+    return min(spent, default=BURST)
+
+
+def _is_known(ended: Migrated) -> bool:
+    """Whether the call had nothing to do, and needed no permit."""
+    return ended.is_idempotent or ended.reason in ("this token", "another token")
 
 
 def _check_boundary(one: Bubble, other: Bubble) -> None:

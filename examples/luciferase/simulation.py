@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import foretold
 from examples.luciferase.__main__ import settle
 from examples.luciferase.bubble import Bubble, BubbleConfig
-from examples.luciferase.checks import eventually, unique
 from examples.luciferase.entity import Region
 from examples.luciferase.machine import FOLDER, PORT, Luciferase
 from examples.luciferase.views import ViewService
@@ -53,7 +52,7 @@ async def populate(
             migrates=True,
         )
         world.host(name).start(_main_of(config, living))
-    await eventually(lambda: _are_stable(living, bubbles), within_s=10)
+    await foretold.eventually(lambda: _are_stable(living, bubbles), within_s=10)
     for bubble in living:
         mine = entities // bubbles
         start = mine * living.index(bubble)
@@ -92,7 +91,7 @@ def _population(living: list[Bubble]) -> Population:
     ]
     owned = {name: ledger.owned for name, ledger in ledgers.items()}
     things = {entity for ledger in owned.values() for entity in ledger} | set(flying)
-    unique(owned, in_flight=flying, things=sorted(things))
+    foretold.unique(owned, in_flight=flying, things=sorted(things))
     return Population(
         owned=sum(map(len, owned.values())),
         in_flight=len(flying),

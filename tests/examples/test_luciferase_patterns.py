@@ -11,6 +11,7 @@ import re
 import threading
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,12 +31,12 @@ from examples.luciferase.facade import (
 from examples.luciferase.fsm import EntityMigrationStateMachine, State
 from examples.luciferase.ghosts import GhostStateManager
 from examples.luciferase.results import Result
-from tests.helpers import SOAK_FACTOR
+from tests.helpers import again
 
 RUNS = 10
 RUNS_REFUTED = 60
 TIMES = 1_000
-"""The soak makes every run of a pattern this often, and all have one verdict."""
+"""So often the soak runs each pattern, and all runs have one verdict."""
 
 
 def migration_with(clock: TestClock) -> CrossProcessMigration:
@@ -405,23 +406,64 @@ def test_nothing_is_switched_off_by_the_environment() -> None:
     assert found == []
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("name", ["as_in_the_document", "one_of_two"])
-def test_a_pattern_has_one_verdict(name: str) -> None:
-    """A thousand times the same seed: one digest and one verdict, failing or not."""
+PATTERNS: tuple[Callable[[], None], ...] = (
+    test_time_based_behavior,
+    test_timeout_detection,
+    test_bucket_scheduling,
+    test_both_modes_of_the_clock,
+    test_threads_advance_one_clock,
+    test_reliable_network_behavior,
+    test_latency_handling,
+    test_network_failure_recovery,
+    test_losses_are_seeded,
+    test_migration_timeout,
+    test_idempotent_migration,
+    test_migration_rollback,
+    test_ghost_state_lifecycle,
+    test_ghost_boundary_synchronization,
+    test_concurrent_operations,
+    test_thread_safety_invariants,
+    test_no_deadlocks,
+    test_concurrent_initialize_and_transition,
+    test_one_of_two_threads_wins_a_transition,
+)
 
-    def one_of_two() -> list[bool]:
-        fsm = EntityMigrationStateMachine(TestClock())
-        fsm.initialize("e")
-        with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(lambda _: fsm.transition("e", State.MIGRATING_OUT), range(2)))
 
-    main = {"as_in_the_document": as_in_the_document, "one_of_two": one_of_two}[name]
-    verdicts = set()
-    for _ in range(TIMES * SOAK_FACTOR):
+def verdicts(pattern: Callable[[], None], times: int) -> Counter[str]:
+    """How a test of the document ends, each time by another seed where it has threads."""
+    program = getattr(pattern, "__wrapped__", None)
+    seen: Counter[str] = Counter()
+    for number in range(times):
         try:
-            done = foretold.run(main, seed=3, preempt="lines")
-            verdicts.add((done.digest, repr(done.value)))
+            if program is None:
+                pattern()
+            else:
+                foretold.run(program, seed=number, preempt="lines")
+            seen["held"] += 1
         except AssertionError as error:
-            verdicts.add(("failed", str(error)))
-    assert len(verdicts) == 1
+            seen[str(error)] += 1
+    return seen
+
+
+@pytest.mark.parametrize(
+    "times", [pytest.param(5, id="five times"), pytest.param(TIMES, marks=pytest.mark.soak)]
+)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.__name__)
+def test_a_pattern_has_one_verdict(pattern: Callable[[], None], times: int) -> None:
+    """It holds, however often it is run."""
+    assert verdicts(pattern, times) == {"held": times}
+
+
+@pytest.mark.parametrize(
+    "times", [pytest.param(5, id="five times"), pytest.param(TIMES, marks=pytest.mark.soak)]
+)
+def test_the_documents_test_fails_the_same_way_each_time(times: int) -> None:
+    """One seed, one verdict, also of a test that is wrong."""
+    outcome = foretold.explore(
+        as_in_the_document, runs=RUNS_REFUTED, seed=1, preempt="lines", shrink=False, confirm=False
+    )
+    assert outcome.failure is not None
+    tape = outcome.failure.tape
+    runs = [again(as_in_the_document, tape) for _ in range(times)]
+    assert len({run.trace.digest for run in runs}) == 1
+    assert {str(run.error).split("\n")[0] for run in runs} == {"assert 1 == 2"}
