@@ -40,6 +40,25 @@ def test_an_operation_without_a_rule_is_a_gap() -> None:
     assert gap.startswith("operation DELETE /orders/{order_id} was asked for by no rule, but 40 ")
 
 
+class Ends(shop.NoCancel):  # type: ignore[valid-type,misc]  # it is made by a function
+    """A rule that does not wait, and an invariant that asks for what no rule asks for."""
+
+    @foretold.rule()
+    def think(self) -> None:
+        """Nothing is sent."""
+
+    @foretold.invariant(when="end")
+    async def orders_are_cancelled(self) -> None:
+        """All, at the end."""
+        await self.client.delete("/orders/1")
+
+
+def test_what_an_invariant_asks_for_is_no_rules_doing() -> None:
+    """Also if the last call before it was one that does not wait."""
+    (gap,) = gaps_of(Ends)
+    assert gap.startswith("operation DELETE /orders/{order_id} was asked for by no rule, but ")
+
+
 def test_a_page_that_is_never_read_is_a_gap() -> None:
     """A request for `/orders/2` is none for `/orders/mine`."""
     (gap,) = gaps_of(shop.NoList)

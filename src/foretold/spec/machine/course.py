@@ -440,7 +440,11 @@ class Course:
         if call.number > 0:
             self._faults.come_with(call.number)
         if len(self._busy) == 1 and not call.rule.is_async:
-            await self._perform(call)  # it cannot be interrupted, and nobody else is there
+            outside = CALL.get()
+            try:
+                await self._perform(call)  # it cannot be interrupted, and nobody else is there
+            finally:
+                CALL.set(outside)  # an invariant that is looked at next is not part of the call
             return
         who = f"{call.who}." if len(self.actors) > 1 else ""
         work = asyncio.get_running_loop().create_task(
