@@ -108,6 +108,27 @@ def test_the_calm_tape_gives_the_simplest_value() -> None:
     assert draw(foretold.from_model(Node), CalmSource()).model_fields_set == {"value"}
 
 
+class Letter(BaseModel):
+    """Its texts and lists may be long."""
+
+    text: str = Field(min_length=5, max_length=10_000)
+    code: str = Field(max_length=300, pattern=r"^[^\x00]*$")
+    pair: str = Field(max_length=300, pattern=r"^[a-z]+ [a-z]+$")
+    lines: list[int] = Field(max_length=50)
+
+
+def test_the_greatest_lengths_are_reached() -> None:
+    """A column that is too narrow shows only there. What a pattern forbids is not made longer."""
+    values = samples(foretold.from_model(Letter), 120)
+    assert max(len(value.text) for value in values) == 10_000
+    assert max(len(value.code) for value in values) == 300
+    assert max(len(value.lines) for value in values) == 50
+    assert sum(len(value.text) < 1_000 for value in values) > 60
+    assert all(len(value.pair.split(" ")) == 2 for value in values)
+    pairs = st.sampled_from(["a b", f"a {'b' * 298}"])
+    assert not (found := foretold.drift(foretold.from_model(Letter, pair=pairs), Letter)), found
+
+
 def test_overrides_replace_the_strategy_of_a_field() -> None:
     """Also of one that has a default: who gives a strategy wants it used."""
     values = samples(foretold.from_model(Wide, maybe=st.just(7), at_least=st.sampled_from([2, 3])))

@@ -12,6 +12,7 @@ import enum
 import ipaddress
 import json
 import pathlib
+import re
 import types
 import typing
 import uuid
@@ -24,7 +25,7 @@ from hypothesis import strategies as st
 
 from foretold.spec.hypothesis_filters import Persistent
 from foretold.spec.limits import Impossible, Limits
-from foretold.spec.patterns import TEXT, matching
+from foretold.spec.patterns import TEXT, in_python, matching
 
 Strategy = st.SearchStrategy[Any]
 
@@ -33,6 +34,10 @@ DECIMAL_PLACES, WHOLE_DIGITS = 2, 9
 """Of a Decimal of which nothing is said."""
 LIST_MAX = 8
 """How many elements a list has at most, if nothing is said: bodies, not bulk data."""
+LONG = 12
+"""Hypothesis nearly never fills a text or a list that may be longer than this."""
+USUAL = 8
+"""For each value of the greatest length, so many of a usual one."""
 
 
 class NoStrategy(Exception):
@@ -108,7 +113,8 @@ class Annotations:
                 return st.just(bare() if bare in (list, set, frozenset, tuple, deque) else [])
             if bare in _SETS:
                 return st.sets(made[0], min_size=low, max_size=high).map(_SETS[bare])
-            return st.lists(made[0], min_size=low, max_size=high).map(_LISTS[bare])
+            lists = st.lists(made[0], min_size=low, max_size=high)
+            return or_full(lists, high).map(_LISTS[bare])
         return None
 
     def _parts(self, kinds: list[Any], low: int, depth: int) -> list[Strategy]:
@@ -234,8 +240,27 @@ def texts(limits: Limits) -> Strategy:
     """Texts of an allowed length, or such as the pattern describes."""
     low, high = limits.min_length or 0, limits.max_length
     if limits.pattern is None:
-        return st.text(TEXT, min_size=low, max_size=high)
-    return matching(getattr(limits.pattern, "pattern", limits.pattern), low, high)
+        return or_full(st.text(TEXT, min_size=low, max_size=high), high)
+    pattern = getattr(limits.pattern, "pattern", limits.pattern)
+    found, matches = matching(pattern, low, high), re.compile(in_python(pattern)).search
+    return or_full(found, high, lambda text: matches(text) is not None)
+
+
+def or_full(
+    values: Strategy, length_max: int | None, is_valid: Callable[[Any], bool] | None = None
+) -> Strategy:
+    """These values, and now and then one of the greatest length: the same again and again. A bound
+    is where columns are too narrow and pages too small."""
+    if length_max is None or length_max <= LONG:
+        return values
+
+    def filled(given: tuple[Any, int]) -> Any:
+        value, kind = given
+        full = (value * length_max)[:length_max] if kind == USUAL else value
+        return full if is_valid is None or is_valid(full) else value
+
+    # One of several equal branches would not do: Hypothesis takes these for one.
+    return st.tuples(values, st.integers(0, USUAL)).map(filled)
 
 
 _NAME = "[a-z][a-z0-9]{0,7}"
