@@ -22,9 +22,11 @@ Json = dict[str, Any]
 
 
 @functools.cache
-def application(names: frozenset[str] = frozenset(), calm: bool = True) -> Any:
+def application(
+    names: frozenset[str] = frozenset(), calm: bool = True, callbacks: bool = False
+) -> Any:
     """The platform with these bugs; calm ones let many agents register in a minute."""
-    settings = Settings(bugs=names, admin_keys=frozenset({ADMIN}))
+    settings = Settings(bugs=names, admin_keys=frozenset({ADMIN}), callbacks=callbacks)
     if calm:
         settings = replace(settings, registrations_per_minute=1000, feedback_per_minute=1000)
     return create_app(settings)
@@ -88,10 +90,10 @@ class Platform:
         """The administrator."""
         return Agent(self.client, key=ADMIN)
 
-    async def agent(self) -> Agent:
+    async def agent(self, **more: str) -> Agent:
         """A new agent."""
         self.agents += 1
-        wish = {"name": f"Agent {self.agents}", "username": f"agent-{self.agents}"}
+        wish = {"name": f"Agent {self.agents}", "username": f"agent-{self.agents}", **more}
         found = await self.public.post("auth/agent", wish)
         return Agent(self.client, found["agent"]["id"], found["api_key"])
 
@@ -113,12 +115,14 @@ class Platform:
         return dweller
 
 
-async def start(world: foretold.World, *names: str, calm: bool = True) -> Platform:
+async def start(
+    world: foretold.World, *names: str, calm: bool = True, callbacks: bool = False
+) -> Platform:
     """The platform with these bugs, on a host of its own."""
     wrong = frozenset(names)
     pg = await world.postgres(schema=bugs.schema(wrong))
     api = world.host("api", environment={"DATABASE_URL": pg.url("asyncpg")})
-    api.serve(application(wrong, calm))
+    api.serve(application(wrong, calm, callbacks))
     await api.listening(8000)
     client = httpx.AsyncClient(base_url="http://api:8000", timeout=60, verify=SSL)
     return Platform(world, pg, api, client)

@@ -17,7 +17,7 @@ from sqlalchemy import MetaData, UniqueConstraint, select
 from sqlalchemy.ext.asyncio import async_object_session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from examples.deep_sci_fi.app import auth, bugs, models, transaction
+from examples.deep_sci_fi.app import auth, bugs, callbacks, idempotency, models, transaction
 from examples.deep_sci_fi.app.failures import refuse
 from examples.deep_sci_fi.app.routers import auth as accounts
 from examples.deep_sci_fi.app.routers import (
@@ -30,6 +30,7 @@ from examples.deep_sci_fi.app.routers import (
     worlds,
 )
 from examples.deep_sci_fi.app.rules import canon, limits, reviews, voting
+from examples.deep_sci_fi.app.rules import dwellers as of_dwellers
 from examples.deep_sci_fi.machine import scenery
 from examples.deep_sci_fi.machine.platform import APP
 
@@ -287,6 +288,30 @@ def agents_are_administrators(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(APP.dependency_overrides, auth.require_admin, lenient)
 
 
+# ---------------------------------------------------------------- what needs a fault, or time
+
+
+def answers_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """An answer is not kept under its idempotency key: who has lost it does the same again."""
+
+    async def remember(request: Any, response: Any) -> None:
+        """Nothing."""
+
+    patch.setattr(idempotency, "remember", remember)
+
+
+def contexts_last(patch: pytest.MonkeyPatch) -> None:
+    """What was read of a dweller more than an hour ago is good enough to act upon."""
+    patch.setattr(of_dwellers, "CONTEXT", timedelta(days=30))
+
+
+def nobody_looks_again(patch: pytest.MonkeyPatch) -> None:
+    """What was not posted when the process ended, or when a commit was lost, is never posted."""
+    patch.setattr(callbacks.Courier, "look_again", lambda self, after_s=0.0: None)
+
+
+HARD: tuple[Plant, ...] = (answers_are_forgotten, contexts_last, nobody_looks_again)
+"""For `benchmarks/deep_sci_fi.py`: they show after a lost answer, an hour, or a restart."""
 OF_AUDIT: tuple[Plant, ...] = (
     no_key_is_needed_elsewhere,
     refused_and_written,

@@ -317,3 +317,18 @@ async def rule_unauthenticated_writes(platform: Platform) -> None:
 
 
 touch_throttled = limits_count_then_insert
+
+
+async def callback_sent_once(platform: Platform) -> None:
+    """Somebody suggests something to an agent whose server is down for a moment."""
+    server = platform.world.external("ada.example")
+    server.fail_next("500")
+    there = {"callback_url": "https://ada.example/told", "callback_token": "open sesame"}
+    ada = await platform.agent(**there)
+    bob = await platform.agent()
+    proposal = await dsf.submitted(ada)
+    wish = {"field": "premise", "suggested_value": dsf.WORDS * 2, "rationale": dsf.WORDS}
+    await bob.post(f"suggestions/on/proposal/{proposal}", wish)
+    await platform.world.clock.advance(10)
+    told = [call.status for call in server.calls]
+    always(told[-1:] == [200], "what cannot be posted is posted again", told=told)

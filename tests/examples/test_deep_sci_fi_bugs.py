@@ -29,7 +29,8 @@ def main_for(name: str) -> Any:
     scene = getattr(scenes, name)
 
     async def main(world: foretold.World) -> None:
-        platform = await dsf.start(world, *[name] * foretold.mutant(name))
+        wrong = [name] * foretold.mutant(name)
+        platform = await dsf.start(world, *wrong, callbacks=name.startswith("callback"))
         async with platform.client:
             await scene(platform)
 

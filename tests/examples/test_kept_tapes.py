@@ -1,6 +1,6 @@
 """Each planted mistake has a tape that fails with the mistake and holds without it.
 
-All 31 switches of Deep Sci-Fi have one of their scene, a dozen also one of the machine; all bugs of
+All 32 switches of Deep Sci-Fi have one of their scene, a dozen also one of the machine; all bugs of
 the shop and of Luciferase have one, and all of Cardinal have one of each game. They guard what
 guards: rules, invariants and faults still find these mistakes.
 `kept_tapes.py` says how the tapes are made, and how to record them anew.

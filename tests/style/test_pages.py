@@ -47,6 +47,54 @@ def test_files_that_the_architecture_names_exist() -> None:
     assert missing == []
 
 
+EXAMPLE = ROOT / "examples/deep_sci_fi"
+
+
+def places(text: str) -> list[tuple[Path, str]]:
+    """The files that the tables name, and with each the names that are said to be in it: after a
+    file, up to the next semicolon. A name without a folder lies beside the file before it."""
+    found = []
+    for line in re.findall(r"^\| S0\..*", text, re.MULTILINE):
+        folder = EXAMPLE
+        for said in line.split("|")[3].split(";"):
+            file: Path | None = None
+            for name in re.findall(r"`([^`]+)`", said):
+                if re.fullmatch(r"[\w./]+(\.(py|yml|md)|/)", name):
+                    beside = "/" not in name
+                    tried = [folder / name] if beside else [EXAMPLE / name, ROOT / name]
+                    file = next((each for each in tried if each.exists()), tried[0])
+                    folder = file.parent
+                    found.append((file, ""))
+                elif file is not None and re.fullmatch(r"\w+", name):
+                    found.append((file, name))
+    return found
+
+
+def test_places_of_the_example_exist() -> None:
+    """docs/deep_sci_fi.md says where each requirement is met."""
+    said = places((ROOT / "docs/deep_sci_fi.md").read_text("utf-8"))
+    assert len(said) > 60
+    missing = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file, name in said
+        if not file.exists() or (name and name not in file.read_text("utf-8"))
+    ]
+    assert missing == []
+
+
+def test_places_are_read_from_tables() -> None:
+    """Planted: a file with two names, and one beside it."""
+    line = "| S0.1 | asked | `machine/game.py`: `one`, `two`; `bounds.py`: `three` |"
+    game, bounds = EXAMPLE / "machine/game.py", EXAMPLE / "machine/bounds.py"
+    assert places(line) == [
+        (game, ""),
+        (game, "one"),
+        (game, "two"),
+        (bounds, ""),
+        (bounds, "three"),
+    ]
+
+
 def test_anchors_are_those_of_github(tmp_path: Path) -> None:
     """Planted: code, colons and capitals in headings."""
     page = tmp_path / "page.md"

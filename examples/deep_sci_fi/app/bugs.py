@@ -101,6 +101,10 @@ KNOWN = {
         "the answer is sent first and the transaction committed then: the client may not find "
         "what it has just made, and never learns that the commit failed"
     ),
+    "callback_sent_once": (
+        "what cannot be posted to an agent's server is not posted again: a short outage of that "
+        "server, or a lost answer, and the agent never hears of it"
+    ),
     # --- one mutant for each rule of the game ----------------------------------------------------
     "rule_vote_on_drafts": "drafts can be voted on, and are approved without being validated",
     "rule_claim_inhabited": "a dweller that somebody inhabits can be claimed",

@@ -1,6 +1,6 @@
 """`create_app(settings)`: the application, put together.
 
-An application is cheap to start: its lifespan opens no connection. What belongs to one running
+An application is cheap to start: its lifespan waits for no connection. What belongs to one running
 server (connection pool, rate limits) is made by the lifespan and travels with each request, so one
 application may be served several times, one after the other or at once.
 """
@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
 from examples.deep_sci_fi.app import bugs, documents, routers
+from examples.deep_sci_fi.app.callbacks import Courier
 from examples.deep_sci_fi.app.failures import install_handlers
 from examples.deep_sci_fi.app.middleware import RequestContext
 from examples.deep_sci_fi.app.ratelimit import RateLimiter
@@ -49,8 +50,9 @@ async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         max_overflow=0,
         pool_use_lifo=True,  # the connection that was used last has our statements prepared
     )
-    yield {
-        "sessions": async_sessionmaker(engine, expire_on_commit=False),
-        "limiter": RateLimiter(),
-    }
+    sessions = async_sessionmaker(engine, expire_on_commit=False)
+    courier = Courier(sessions, on=settings.callbacks)
+    courier.look_again(after_s=0)
+    yield {"sessions": sessions, "limiter": RateLimiter(), "courier": courier}
+    await courier.close()
     await engine.dispose()

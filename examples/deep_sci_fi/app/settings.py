@@ -20,12 +20,14 @@ class Settings:
     """By one agent; the same for the next two."""
     reviews_per_minute: int = 10
     reactions_per_minute: int = 60
+    callbacks: bool = False
+    """Whether notifications are posted to the agents' own servers as well."""
     bugs: frozenset[str] = field(default_factory=frozenset)
     """Which of the known mistakes are switched on, see bugs.py."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """DATABASE_URL, and lists with commas: ADMIN_KEYS, BUGS."""
+        """DATABASE_URL, CALLBACKS=on, and lists with commas: ADMIN_KEYS, BUGS."""
 
         def listed(name: str) -> frozenset[str]:
             return frozenset(filter(None, environment.get(name, "").split(",")))
@@ -33,5 +35,6 @@ class Settings:
         return cls(
             database_url=environment["DATABASE_URL"],
             admin_keys=listed("ADMIN_KEYS"),
+            callbacks=environment.get("CALLBACKS") == "on",
             bugs=listed("BUGS"),
         )

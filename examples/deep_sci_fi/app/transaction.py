@@ -27,6 +27,7 @@ from starlette.background import BackgroundTask
 
 import foretold
 from examples.deep_sci_fi.app import bugs, idempotency
+from examples.deep_sci_fi.app.callbacks import Courier
 from examples.deep_sci_fi.app.failures import FROM_DATABASE, is_passing, refuse
 from examples.deep_sci_fi.app.models import Base
 
@@ -54,7 +55,7 @@ class TransactionalRoute(APIRoute):
             except BaseException:
                 await db.close()
                 raise
-            return await _committed(db, response)
+            return await _committed(db, response, request.state.courier)
 
         return answer
 
@@ -75,18 +76,26 @@ async def _take_back(request: Request, db: AsyncSession) -> None:
         await db.close()
 
 
-async def _committed(db: AsyncSession, response: Response) -> Response:
+async def _committed(db: AsyncSession, response: Response, courier: Courier) -> Response:
     if bugs.on("commit_after_response"):
-        response.background = BackgroundTask(_commit, db)
+        response.background = BackgroundTask(_commit, db, courier)
     else:
-        await _commit(db)
+        await _commit(db, courier)
     return response
 
 
-async def _commit(db: AsyncSession) -> None:
+async def _commit(db: AsyncSession, courier: Courier) -> None:
+    """And tell those whom it concerns; if nobody knows whether it was committed, look later."""
+    notes = db.info.get("notes", ())
     try:
         await pause("a slow commit")
         await db.commit()
+    except BaseException:
+        if notes:
+            courier.look_again()
+        raise
+    else:
+        courier.send(notes)
     finally:
         await db.close()
 

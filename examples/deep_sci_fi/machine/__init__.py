@@ -3,17 +3,19 @@
     foretold explore examples.deep_sci_fi.machine:DeepSciFi
     foretold explore examples.deep_sci_fi.machine:DeepSciFi --plant
 
-The second line shows whether it would find anything: it plants the 31 mistakes of `app/bugs.py`,
+The second line shows whether it would find anything: it plants the 32 mistakes of `app/bugs.py`,
 one by one. Three to five agents, driven by up to five programs, use every endpoint.
 
     scenery.py      what is there when a run begins
     platform.py     who talks to the platform, and how its answers are judged
     worlds.py, canon.py, dwelling.py, community.py, agents.py      rules, by area
     tries.py        rules: old keys, what others have reviewed, what was sent before, one memory
+    bodies.py       bodies of requests: now and then whatever the models allow
     rights.py       who may not do something is refused, whichever rule has tried
     game.py, bounds.py      the rules of the game, in SQL, after every commit
     history.py      no status is skipped
     promises.py     at the end: what agents were told is so, and what must come has come
+    callbacks.py    what is posted to the agents' own servers
     told.py         every answer says what the database says
     pages.py        every page is read; who has no key is refused everywhere, and changes nothing
 """
@@ -25,6 +27,7 @@ from typing import Any, ClassVar
 import foretold
 from examples.deep_sci_fi.machine import scenery, things
 from examples.deep_sci_fi.machine.agents import Accounts, Always, Inbox
+from examples.deep_sci_fi.machine.bodies import BODIES
 from examples.deep_sci_fi.machine.bounds import Bounds
 from examples.deep_sci_fi.machine.canon import Canon, Judging, Opinions
 from examples.deep_sci_fi.machine.community import Feed, Feedback, Stories
@@ -32,6 +35,7 @@ from examples.deep_sci_fi.machine.dwelling import Characters, Sweeping
 from examples.deep_sci_fi.machine.game import Game
 from examples.deep_sci_fi.machine.history import BORN, History
 from examples.deep_sci_fi.machine.pages import Pages
+from examples.deep_sci_fi.machine.platform import APP
 from examples.deep_sci_fi.machine.promises import Promises
 from examples.deep_sci_fi.machine.rights import Rights
 from examples.deep_sci_fi.machine.things import Thing
@@ -89,6 +93,8 @@ class DeepSciFi(
 ):
     """The whole platform."""
 
+    covers = foretold.openapi(APP)
+    generates = BODIES
     weights: ClassVar = {
         "validate": 4,
         "propose": 3,
@@ -118,7 +124,7 @@ class DeepSciFi(
         "send_again": 0.8,
         "propose_twice": 0.5,
         "comment": 3,
-        "submit": 3,
+        "submit": 6,
         "register": 2,
         "follow": 1.5,
         "add_key": 0.6,

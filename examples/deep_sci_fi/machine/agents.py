@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.schemas import agents as schemas
 from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.bodies import worded
 from examples.deep_sci_fi.machine.platform import Platform, part_of
 from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
@@ -47,7 +48,7 @@ class Accounts(Platform):
             await self._register(actor, name, model)
 
     async def _register(self, actor: Any, name: str, model: str | None) -> None:
-        body = {"name": name, "username": name, "model_id": model}
+        body = worded(schemas.Registration, {"name": name, "username": name, "model_id": model})
         answer = await self.send(actor, "POST", "auth/agent", body, **{"x-api-key": ""})
         foretold.sometimes(answer.status_code == 429, "an address registers too often")
         made = self.judge(answer)
@@ -61,7 +62,7 @@ class Accounts(Platform):
 
     @foretold.rule(target=things.keys, wish=NEW_KEY)
     async def add_key(self, actor: Any, wish: Any) -> Thing:
-        made = await self.once(actor, "auth/keys", wish.model_dump())
+        made = await self.once(actor, "auth/keys", worded(schemas.NewKey, wish.model_dump()))
         about = made["key"] | {"agent_id": actor.agent.id}
         return self.made("api_keys", about, text=made["api_key"])
 
@@ -80,7 +81,7 @@ class Signs(Platform):
 
     @foretold.rule(sign=foretold.from_model(schemas.Heartbeat))
     async def beat(self, actor: Any, sign: Any) -> None:
-        await self.post(actor, "heartbeat", sign.model_dump())
+        await self.post(actor, "heartbeat", worded(schemas.Heartbeat, sign.model_dump()))
 
 
 @part_of("Opinions", "Feedback")
@@ -89,7 +90,8 @@ class Inbox(Signs):
 
     @foretold.rule(pause=foretold.from_model(schemas.Maintenance, reason=st.just("repairs")))
     async def announce_maintenance(self, actor: Any, pause: Any) -> None:
-        await self.post(actor, "heartbeat/maintenance", pause.model_dump())
+        body = worded(schemas.Maintenance, pause.model_dump())
+        await self.post(actor, "heartbeat/maintenance", body)
 
     @foretold.rule(target=things.notes)
     async def read_notifications(self, actor: Any) -> Any:

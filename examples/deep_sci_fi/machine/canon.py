@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 import foretold
 from examples.deep_sci_fi.app.schemas import community
+from examples.deep_sci_fi.app.schemas import worlds as schemas
 from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.bodies import worded
 from examples.deep_sci_fi.machine.platform import Busy, Platform, area, part_of
 from examples.deep_sci_fi.machine.scenery import WORDS
 from examples.deep_sci_fi.machine.things import Thing
@@ -37,8 +39,9 @@ class Canon(Platform):
         texts = {"title": title, "premise": WORDS, "canon_justification": WORDS}
         entry = step(2060) if kind == "event" else None
         body = {"type": kind, **texts, "content": content, "proposed_timeline_entry": entry}
+        body = worded(schemas.NewAspect, body)
         made = await self.post(actor, f"aspects/worlds/{world}/aspects", body)
-        return self.made("aspects", made, kind=kind)
+        return self.made("aspects", made, kind=made["type"])
 
     @foretold.rule(aspect=things.mine(things.aspects, "draft"))
     async def submit_aspect(self, actor: Any, aspect: Thing) -> None:
@@ -46,7 +49,8 @@ class Canon(Platform):
 
     @foretold.rule(aspect=things.mine(things.aspects, *things.OPEN))
     async def revise_aspect(self, actor: Any, aspect: Thing) -> None:
-        await self.post(actor, f"aspects/{aspect}/revise", {"premise": f"{WORDS}{self.number()}"})
+        changes = worded(schemas.AspectRevision, {"premise": f"{WORDS}{self.number()}"})
+        await self.post(actor, f"aspects/{aspect}/revise", changes)
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -58,20 +62,19 @@ class Canon(Platform):
     )
     async def propose_event(self, actor: Any, world: Thing, title: str, year: int) -> Thing:
         texts = {"title": title, "description": WORDS, "canon_justification": WORDS}
-        body = {**texts, "year_in_world": year}
+        body = worded(schemas.NewEvent, {**texts, "year_in_world": year})
         made = await self.post(actor, f"events/worlds/{world}/events", body)
         return self.made("world_events", made, "proposed_by")
 
     @foretold.rule(event=things.others(things.events, "pending"))
     async def approve_event(self, actor: Any, event: Thing) -> None:
-        body = {"canon_update": f"{WORDS} Since {self.number()}."}
+        body = worded(schemas.EventApproval, {"canon_update": f"{WORDS} Since {self.number()}."})
         event.status = (await self.post(actor, f"events/{event}/approve", body))["status"]
 
     @foretold.rule(event=things.others(things.events, "pending"))
     async def reject_event(self, actor: Any, event: Thing) -> None:
-        event.status = (await self.post(actor, f"events/{event}/reject", {"reason": WORDS}))[
-            "status"
-        ]
+        body = worded(schemas.EventRejection, {"reason": WORDS})
+        event.status = (await self.post(actor, f"events/{event}/reject", body))["status"]
 
 
 @part_of("Canon", "Suggesting")
@@ -90,6 +93,7 @@ class Judging(Platform):
             body["updated_canon_summary"] = f"{WORDS} Since {self.number()}."
         if aspect.more["kind"] == "event":
             body["approved_timeline_entry"] = step(2060)
+        body = worded(schemas.NewAspectValidation, body)
         voted = await self.post(actor, f"aspects/{aspect}/validate", body)
         aspect.status = voted["aspect_status"]
         foretold.sometimes(aspect.status == "approved", "an aspect is approved")
@@ -106,7 +110,8 @@ class Opinions(Platform):
     @foretold.rule(world=things.worlds, impatient=st.booleans())
     async def comment(self, actor: Any, world: Thing, impatient: bool) -> None:
         """Once, under a key of its own; the impatient send it a second time meanwhile."""
-        body, path = {"text": f"Comment {self.number()}"}, f"worlds/{world}/comments"
+        body = worded(schemas.NewComment, {"text": f"Comment {self.number()}"})
+        path = f"worlds/{world}/comments"
         if not impatient:
             self.made("comments", await self.once(actor, path, body), "user_id")
             return
@@ -127,4 +132,5 @@ class Opinions(Platform):
     @foretold.rule(world=things.worlds, wish=REACTIONS)
     async def react(self, actor: Any, world: Thing, wish: Any) -> None:
         body = {"target_type": "world", "target_id": world, "kind": wish.kind}
+        body = worded(community.ReactTo, body)
         await self.post(actor, "reactions", body)

@@ -6,7 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 import foretold
+from examples.deep_sci_fi.app.schemas import community as schemas
 from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.bodies import worded
 from examples.deep_sci_fi.machine.canon import REACTIONS
 from examples.deep_sci_fi.machine.platform import Platform, area
 from examples.deep_sci_fi.machine.scenery import WORDS
@@ -44,7 +46,8 @@ class Stories(Platform):
     )
     async def write_story(self, actor: Any, world: Thing, title: str) -> Thing:
         texts = {"title": title, "content": WORDS * 2, "perspective": "first_person_agent"}
-        answer = await self.send(actor, "POST", "stories", {"world_id": world, **texts})
+        body = worded(schemas.NewStory, {"world_id": world, **texts})
+        answer = await self.send(actor, "POST", "stories", body)
         foretold.sometimes(answer.status_code == 428, "reviews have to be answered first")
         made = self.judge(answer)
         await self.look(actor, f"stories/{made['id']}")
@@ -52,7 +55,7 @@ class Stories(Platform):
 
     @foretold.rule(story=things.mine(things.stories))
     async def revise_story(self, actor: Any, story: Thing) -> None:
-        body = {"title": f"Revised {self.number()}"}
+        body = worded(schemas.StoryRevision, {"title": f"Revised {self.number()}"})
         self._hear_of_story(
             story, (await self.post(actor, f"stories/{story}/revise", body))["status"]
         )
@@ -69,6 +72,7 @@ class Stories(Platform):
     async def review_story(self, actor: Any, story: Thing, acclaim: bool) -> Thing:
         notes = dict.fromkeys(("canon_notes", "event_notes", "style_notes"), WORDS)
         body = {"recommend_acclaim": acclaim, "improvements": ["shorter"], **notes}
+        body = worded(schemas.NewStoryReview, body)
         given = await self.post(actor, f"stories/{story}/review", body)
         actor.agent.recommended.add(str(story))
         self._hear_of_story(story, given["story_status"])
@@ -78,12 +82,14 @@ class Stories(Platform):
     async def answer_review(self, actor: Any, review: Thing) -> None:
         story: Thing = review.more["story"]
         path = f"stories/{story}/reviews/{review}/respond"
-        self._hear_of_story(story, (await self.post(actor, path, {"text": WORDS}))["story_status"])
+        body = worded(schemas.Reply, {"text": WORDS})
+        self._hear_of_story(story, (await self.post(actor, path, body))["story_status"])
         review.status = "answered"
 
     @foretold.rule(story=things.stories, wish=REACTIONS)
     async def react_to_story(self, actor: Any, story: Thing, wish: Any) -> None:
-        await self.post(actor, f"stories/{story}/react", {"kind": wish.kind})
+        body = worded(schemas.React, {"kind": wish.kind})
+        await self.post(actor, f"stories/{story}/react", body)
 
 
 @area
@@ -94,6 +100,7 @@ class Feedback(Platform):
     async def give_feedback(self, actor: Any, title: str, key: str | None) -> Thing:
         """Some send a key that others use as well: that is nobody's business."""
         body = {"category": "bug", "title": title, "description": WORDS}
+        body = worded(schemas.NewFeedback, body)
         sent = actor.agent.sent.setdefault(key or "", set())
         sent.add(json.dumps(body))
         headers = {"idempotency-key": key} if key else {}
@@ -124,6 +131,7 @@ class Feedback(Platform):
         """By an administrator: forward only, and what is over says why."""
         over = status in ("resolved", "wont_fix")
         body = {"status": status, **({"resolution_notes": WORDS} if over else {})}
+        body = worded(schemas.FeedbackDecision, body)
         wish.status = (await self.admin(actor, "PATCH", f"feedback/{wish}/status", body))["status"]
 
 

@@ -6,7 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 import foretold
+from examples.deep_sci_fi.app.schemas import dwellers as schemas
 from examples.deep_sci_fi.machine import things
+from examples.deep_sci_fi.machine.bodies import worded
 from examples.deep_sci_fi.machine.platform import Platform, area, part_of
 from examples.deep_sci_fi.machine.scenery import ASLEEP, REGIONS, WORDS, agent, character
 from examples.deep_sci_fi.machine.things import Thing
@@ -54,13 +56,13 @@ class Dwelling(Platform):
 
     @foretold.rule(world=things.worlds, name=PLACES)
     async def add_region(self, actor: Any, world: Thing, name: str) -> None:
-        body = {"name": name, "description": WORDS}
+        body = worded(schemas.NewRegion, {"name": name, "description": WORDS})
         await self.post(actor, f"dwellers/worlds/{world}/regions", body)
 
     @foretold.rule(target=things.dwellers, world=things.worlds, name=NAMES)
     async def settle(self, actor: Any, world: Thing, name: str) -> Thing:
         path = f"dwellers/worlds/{world}/dwellers"
-        made = await self.post(actor, path, character(name))
+        made = await self.post(actor, path, worded(schemas.NewCharacter, character(name)))
         await self.look(actor, f"dwellers/{made['id']}")
         return self.made("dwellers", made, "")
 
@@ -120,7 +122,7 @@ class Dwelling(Platform):
             deed |= {"target_dweller_id": other, "content": f"Hello {self.number()}"}
         if kind == "move":
             deed |= {"target": REGIONS[self.number() % 2]}
-        return deed
+        return worded(schemas.NewAction, deed)
 
     @foretold.rule(
         target=things.actions,
@@ -147,7 +149,7 @@ class Dwelling(Platform):
             actor.agent.tokens.pop(dweller, None)
         foretold.sometimes(answer.status_code == 202, "somebody waits for an answer")
         done = self.judge(answer)["action"]
-        about = {"importance": importance, "confirmed": ""}
+        about = {"importance": done["importance"], "confirmed": ""}
         action = self.made("dweller_actions", done, "actor_id", **about)
         action.status = done["escalation_status"] or ""
         return action
@@ -159,13 +161,14 @@ class Dwelling(Platform):
         await self._remember(actor, dweller)
 
     async def _remember(self, actor: Any, dweller: Thing) -> None:
-        text = f"Never forget number {self.number()}"
-        await self.post(actor, f"dwellers/{dweller}/memory/core", {"text": text})
-        self.noted.add((dweller, text))
+        body = worded(schemas.CoreMemory, {"text": f"Never forget number {self.number()}"})
+        await self.post(actor, f"dwellers/{dweller}/memory/core", body)
+        self.noted.add((dweller, body["text"]))
 
     @foretold.rule(dweller=things.mine(things.dwellers), about=st.sampled_from(["Dov", "Cyd"]))
     async def remember_somebody(self, actor: Any, dweller: Thing, about: str) -> None:
         body = {"about": about, "note": f"We have met {self.number()} times"}
+        body = worded(schemas.RelationshipMemory, body)
         await self.post(actor, f"dwellers/{dweller}/memory/relationship", body)
         self.noted.add((dweller, body["note"]))
 
@@ -187,7 +190,8 @@ class Deeds(Platform):
 
     @foretold.rule(action=things.fit(things.actions, is_to_confirm))
     async def confirm(self, actor: Any, action: Thing) -> None:
-        await self.post(actor, f"actions/{action}/confirm-importance", {"rationale": WORDS})
+        body = worded(schemas.Confirmation, {"rationale": WORDS})
+        await self.post(actor, f"actions/{action}/confirm-importance", body)
         action.more["confirmed"] = actor.agent.id
 
     @foretold.rule(action=things.fit(things.actions, is_to_nominate))
@@ -207,6 +211,7 @@ class Deeds(Platform):
     async def _escalate(self, actor: Any, action: Thing) -> Thing:
         texts = {"description": WORDS, "canon_justification": WORDS}
         body = {**texts, "title": f"The boat is mended {self.number()}", "year_in_world": 2095}
+        body = worded(schemas.Escalation, body)
         made = await self.post(actor, f"actions/{action}/escalate", body)
         action.status = "event"
         foretold.reachable("an action becomes an event")
@@ -233,7 +238,8 @@ class Characters(Platform):
         )
 
     async def _propose_dweller(self, actor: Any, world: Thing, name: str) -> Thing:
-        made = await self.post(actor, f"dweller-proposals/worlds/{world}", character(name))
+        body = worded(schemas.NewCharacter, character(name))
+        made = await self.post(actor, f"dweller-proposals/worlds/{world}", body)
         return self.made("dweller_proposals", made)
 
     @foretold.rule(proposal=things.mine(things.dweller_proposals, "draft"))
@@ -242,7 +248,7 @@ class Characters(Platform):
 
     @foretold.rule(proposal=things.mine(things.dweller_proposals, *things.OPEN))
     async def revise_dweller(self, actor: Any, proposal: Thing) -> None:
-        changes = {"identity": f"{WORDS}{self.number()}"}
+        changes = worded(schemas.CharacterRevision, {"identity": f"{WORDS}{self.number()}"})
         path = f"dweller-proposals/{proposal}/revise"
         proposal.status = (await self.post(actor, path, changes))["status"]
 
@@ -253,6 +259,7 @@ class Characters(Platform):
     )
     async def validate_dweller(self, actor: Any, proposal: Thing, verdict: str) -> Any:
         body = {"verdict": verdict, "critique": WORDS}
+        body = worded(schemas.NewDwellerValidation, body)
         voted = await self.post(actor, f"dweller-proposals/{proposal}/validate", body)
         proposal.status = voted["proposal_status"]
         foretold.sometimes(proposal.status == "approved", "a proposed dweller moves in")

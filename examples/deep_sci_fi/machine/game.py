@@ -239,7 +239,7 @@ class Game(Platform):
         """Dwellers, comments, followers and reactions are as many as their counters say."""
 
     @foretold.invariant(
-        sql="""select user_id, text, count(*) as times from comments
+        sql="""select user_id, text, count(*) as times from comments where text like 'Comment %'
                group by user_id, text having count(*) > 1""",
         over="select count(*) from comments",
     )

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.deep_sci_fi.app.models import Base
 from examples.deep_sci_fi.machine import scenery, things
+from examples.deep_sci_fi.machine.callbacks import Callbacks
 from examples.deep_sci_fi.machine.platform import APP
 from examples.deep_sci_fi.machine.promises import Promises
 from examples.deep_sci_fi.machine.told import Told
@@ -139,7 +140,7 @@ EVERYTHING = " union all ".join(
 )
 
 
-class Pages(Told, Promises):
+class Pages(Told, Promises, Callbacks):
     """What readers see, and what strangers may do."""
 
     @foretold.rule(page=PAGES)
@@ -187,6 +188,7 @@ class Pages(Told, Promises):
         """Every door is closed to who has no key: 401, and no row is another. So are those of the
         administrators to agents: 403."""
         await self.world.clock.advance(LATE_S)
+        await self.all_posted()
         for _ in range(DOORS_TRIED):
             await self._try_door(foretold.choose(DOORS, "door"), "", 401)
         agent: Any = self.cast[0]

@@ -50,6 +50,7 @@ EVERYTHING = "everything"
 
 
 Mixin = TypeVar("Mixin", bound=type["Platform"])
+Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
 def area(machine: Mixin) -> Mixin:
@@ -66,8 +67,23 @@ def part_of(*areas: str) -> Callable[[Mixin], Mixin]:
     def decorate(machine: Mixin) -> Mixin:
         for method in vars(machine).values():
             if hasattr(method, "foretold_rule"):
-                foretold.precondition(lambda self: self.focus in (EVERYTHING, *areas))(method)
+                where = (EVERYTHING, *areas, *getattr(method, "other_areas", ()))
+                foretold.precondition(_focus_in(where))(method)
         return machine
+
+    return decorate
+
+
+def _focus_in(areas: tuple[str, ...]) -> Callable[["Platform"], bool]:
+    return lambda self: self.focus in areas
+
+
+def also_in(*areas: str) -> Callable[[Rule], Rule]:
+    """Decorate a rule that is of use in other areas, too."""
+
+    def decorate(method: Rule) -> Rule:
+        method.other_areas = areas  # type: ignore[attr-defined]  # of the function
+        return method
 
     return decorate
 
@@ -84,7 +100,7 @@ class Platform(foretold.Machine):
 
     actors = 5
     steps = 40
-    faults = FAULTS
+    faults: ClassVar[Any] = FAULTS
     tolerates = (httpx.TransportError, Busy)
     planted: ClassVar[frozenset[str]] = frozenset()
     """Mistakes that are on in every run; `--plant` and `mutant=` switch on one more."""
@@ -112,7 +128,7 @@ class Platform(foretold.Machine):
     async def serve(self) -> None:
         """The platform and its database, with the mistakes that are on."""
         wrong = self.planted | {name for name in bugs.KNOWN if foretold.mutant(name)}
-        APP.state.settings = Settings(bugs=wrong, admin_keys=frozenset({ADMIN}))
+        APP.state.settings = Settings(bugs=wrong, admin_keys=frozenset({ADMIN}), callbacks=True)
         schema = scenery.STRICT if bugs.WITHOUT.keys().isdisjoint(wrong) else scenery.LAX
         self.pg = await self.world.postgres(schema=schema)
         url = self.pg.url("asyncpg")

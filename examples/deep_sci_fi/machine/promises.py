@@ -55,11 +55,11 @@ class Promises(Platform):
     @foretold.invariant(when="end")
     def no_memory_is_lost(self) -> int:
         """What an agent was told a dweller remembers, it does."""
-        memories = "core_memories::text || relationship_memories::text"
-        query = f"select id::text, {memories} from dwellers"
-        remembered = dict(map(tuple, self.pg.sql(query)))
-        lost = sorted(text for dweller, text in self.noted if text not in remembered[dweller])
-        assert not lost, f"forgotten: {lost}"
+        query = """select d.id::text, kept #>> '{}' from dwellers d, jsonb_path_query(
+                   jsonb_build_array(core_memories, relationship_memories), '$.**') as m(kept)"""
+        remembered = {(dweller, text) for dweller, text in self.pg.sql(query)}
+        lost = sorted(self.noted - remembered)
+        assert not lost, f"forgotten (dweller, memory): {lost}"
         return len(self.noted)
 
     @foretold.invariant(when="end")

@@ -31,6 +31,8 @@ AGENTS = 5
 ASLEEP = (6, 7, 8)
 WORDS = "In this world the rivers run uphill, and everybody has learnt to live with it. "
 REGIONS = ("Delta", "Hills")
+CALLED_BACK = (1, 2, 3)
+"""They have left the address of a server of their own."""
 KINDS = (
     "users",
     "api_keys",
@@ -73,6 +75,22 @@ def api_key(number: int) -> str:
     return f"dsf_the-key-of-agent-{number}"
 
 
+def callback_host(number: int) -> str:
+    """Where the agent is told what concerns it."""
+    return f"agent-{number}.example"
+
+
+def token(number: int) -> str:
+    """What the platform shows there."""
+    return f"the-token-of-agent-{number}"
+
+
+def callback(number: int) -> Row:
+    """Some agents have a server with TLS, some without."""
+    url = f"http{'s' * (number % 2)}://{callback_host(number)}/notifications"
+    return {"callback_url": url, "callback_token": token(number)}
+
+
 def key_text(place: int) -> str:
     """Of a row of `api_keys`."""
     return api_key(place % AGENTS + 1) + ("", "-spare", "-old")[place // AGENTS]
@@ -105,6 +123,7 @@ def users() -> Iterable[Row]:
             "name": f"Agent {called}",
             "model_id": f"model-{called}",
             **seen,
+            **(callback(number) if number in CALLED_BACK else {}),
         }
 
 
@@ -488,7 +507,7 @@ def feed_events() -> Iterable[Row]:
 def notifications() -> Iterable[Row]:
     """What agents were told; nobody has looked yet."""
     for number in (*range(1, AGENTS + 1), 1, 2, 3):
-        yield {"user_id": agent(number), "kind": "welcome", "data": {}}
+        yield {"user_id": agent(number), "kind": "welcome", "data": {}, "sent_at": ago(1)}
 
 
 # --- as SQL --------------------------------------------------------------------------------------

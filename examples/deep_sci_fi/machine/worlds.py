@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 import foretold
 from examples.deep_sci_fi.app.schemas import community
+from examples.deep_sci_fi.app.schemas import worlds as schemas
 from examples.deep_sci_fi.machine import things
-from examples.deep_sci_fi.machine.platform import Platform, area, part_of
+from examples.deep_sci_fi.machine.bodies import worded
+from examples.deep_sci_fi.machine.platform import Platform, also_in, area, part_of
 from examples.deep_sci_fi.machine.scenery import WORDS, chain
 from examples.deep_sci_fi.machine.things import Thing
 
@@ -91,13 +93,15 @@ class Proposing(Platform):
         return {**about, "review_system": system}
 
     async def _propose(self, actor: Any, name: str, system: str) -> Thing:
-        answer = await self.send(actor, "POST", "proposals", self.world_called(name, system))
+        body = worded(schemas.NewProposal, self.world_called(name, system))
+        answer = await self.send(actor, "POST", "proposals", body)
         foretold.sometimes(answer.status_code == 429, "an agent has three open proposals")
         made = self.judge(answer)
         await self.look(actor, f"proposals/{made['id']}")
-        return self.made("proposals", made, system=system)
+        return self.made("proposals", made, system=made["review_system"])
 
     @foretold.rule(proposal=things.mine(things.proposals, "draft"), force=st.booleans())
+    @also_in("Reviewing", "Suggesting")
     async def submit(self, actor: Any, proposal: Thing, force: bool) -> None:
         path = f"proposals/{proposal}/submit?force={force}".lower()
         proposal.status = await self.hand_in(actor, path)
@@ -121,9 +125,10 @@ class Proposing(Platform):
         actor.agent.voted.add(proposal)
         if proposal.more.get("doubted") and foretold.choose((True, False), "doubts it as well"):
             verdict = "reject"
-        voted = await self.post(actor, f"proposals/{proposal}/validate", vote(verdict))
+        body = worded(schemas.NewValidation, vote(verdict))
+        voted = await self.post(actor, f"proposals/{proposal}/validate", body)
         proposal.status = voted["proposal_status"]
-        proposal.more["doubted"] = proposal.more.get("doubted") or verdict == "reject"
+        proposal.more["doubted"] = proposal.more.get("doubted") or body["verdict"] == "reject"
         foretold.sometimes(proposal.status == "approved", "a proposal is approved")
         foretold.sometimes(proposal.status == "rejected", "a proposal is rejected")
         return Thing(voted["world_id"]) if voted["world_id"] else None
@@ -136,6 +141,7 @@ class Revising(Platform):
     @foretold.rule(proposal=things.mine(things.proposals, *things.OPEN))
     async def revise(self, actor: Any, proposal: Thing) -> None:
         changes = {"premise": f"{WORDS}{self.number()}"}
+        changes = worded(schemas.ProposalRevision, changes)
         before = proposal.status
         revised = await self.post(actor, f"proposals/{proposal}/revise", changes)
         proposal.status, proposal.more["revision"] = revised["status"], revised["revision_count"]
@@ -157,7 +163,8 @@ class Reviewing(Platform):
 
     async def _review(self, actor: Any, kind: str, content: Thing, way: str, wishes: Any) -> Any:
         wanted = [wish.model_dump() for wish in wishes]
-        given = await self.post(actor, f"review/{kind}/{content}/{way}", {"items": wanted})
+        body = worded(community.NewReview, {"items": wanted})
+        given = await self.post(actor, f"review/{kind}/{content}/{way}", body)
         actor.agent.reviewed.add(str(content))
         self.made("review_feedback", given)
         about = {"raiser": given["reviewer_id"], "content": content}
@@ -165,7 +172,7 @@ class Reviewing(Platform):
             Thing(
                 item["id"], content.owner, item["status"], of_revision=item["of_revision"], **about
             )
-            for item in given["items"][-len(wishes) :]
+            for item in given["items"][-len(body["items"]) :]
         ]
         content.more.setdefault("items", []).extend(found)
         return foretold.multiple(*found)
@@ -178,7 +185,7 @@ class Reviewing(Platform):
 
     @foretold.rule(item=things.mine(things.items, "open"), dispute=st.booleans())
     async def answer_wish(self, actor: Any, item: Thing, dispute: bool) -> None:
-        body = {"text": WORDS, "dispute": dispute}
+        body = worded(community.ItemReply, {"text": WORDS, "dispute": dispute})
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/respond", body))
 
     @foretold.rule(item=things.fit(things.items, is_to_resolve), with_rival=things.RIVAL)
@@ -191,7 +198,7 @@ class Reviewing(Platform):
 
     @foretold.rule(item=things.fit(things.items, was_settled))
     async def reopen_wish(self, actor: Any, item: Thing) -> None:
-        body = {"text": WORDS}
+        body = worded(community.Reply, {"text": WORDS})
         self._hear(item, await self.post(actor, f"review/feedback-item/{item}/reopen", body))
 
     def _hear(self, item: Thing, changed: Any) -> None:
@@ -258,6 +265,7 @@ class Suggesting(Platform):
     async def _suggest(self, actor: Any, kind: str, target: Thing) -> Thing:
         text = f"{WORDS} Suggestion {self.number()}."
         body = {"field": "premise", "suggested_value": text, "rationale": WORDS}
+        body = worded(community.NewSuggestion, body)
         made = await self.post(actor, f"suggestions/on/{kind}/{target}", body)
         return self.made("revision_suggestions", made, "suggested_by", target=target, upvotes=0)
 

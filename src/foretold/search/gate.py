@@ -37,8 +37,15 @@ class Gate:
     failure: Failure | None = None
 
 
-def gate(main: Callable[..., Any], *, runs: int, seed: int, **settings: Any) -> Gate:
-    """Search until all is reached, at most for so many runs."""
+def gate(
+    main: Callable[..., Any],
+    *,
+    runs: int,
+    seed: int,
+    batch_runs: int = BATCH_RUNS,
+    **settings: Any,
+) -> Gate:
+    """Search until all is reached, at most for so many runs; it is looked at after each batch."""
     machine: Any = getattr(main, "foretold_machine", main)
     if getattr(machine, "covers", None) is None:
         raise UsageError(
@@ -48,7 +55,7 @@ def gate(main: Callable[..., Any], *, runs: int, seed: int, **settings: Any) -> 
     operations_of(machine)
     found = Gate(seed)
     while found.runs < runs:
-        batch = min(BATCH_RUNS, runs - found.runs)
+        batch = min(batch_runs, runs - found.runs)
         outcome = explore(
             main, runs=batch, seed=seed + found.runs, shrink=False, confirm=False, **settings
         )

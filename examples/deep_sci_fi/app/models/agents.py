@@ -44,6 +44,8 @@ class Notification(Keyed, Base):
     kind: Mapped[str] = mapped_column(String(50))
     data: Mapped[Json]
     read_at: Mapped[datetime | None]
+    sent_at: Mapped[datetime | None]
+    """When it was posted to the agent's `callback_url`, see callbacks.py."""
 
 
 class IdempotencyKey(Base):

@@ -21,4 +21,6 @@ def publish(
 def notify(db: AsyncSession, user_id: uuid.UUID, kind: str, **data: object) -> None:
     """Tell one agent, if the transaction succeeds."""
     texts = {name: str(value) for name, value in data.items()}
-    db.add(Notification(user_id=user_id, kind=kind, data=texts))
+    note = Notification(user_id=user_id, kind=kind, data=texts)
+    db.add(note)
+    db.info.setdefault("notes", []).append(note)
