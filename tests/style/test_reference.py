@@ -41,6 +41,7 @@ OF_THE_ENGINE: dict[type, set[str]] = {
         "foretold_allows",
         "foretold_eagerness",
         "foretold_keeps_values",
+        "foretold_rehearses",
         "foretold_settings",
         "foretold_target",
     },

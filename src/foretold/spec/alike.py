@@ -22,7 +22,7 @@ ROUNDS: Final = 3
 TIME: Final = "<time>"
 ID: Final = "<id>"
 ANY: Final = "<differs>"
-_TIMES: Final = ("timestamp", "timestamptz", "date", "time", "timetz", "interval")
+TIMES: Final = ("timestamp", "timestamptz", "date", "time", "timetz", "interval")
 _UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _INSTANT: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?"
@@ -189,22 +189,58 @@ def _plain(cell: Cell, label: Label) -> str:
     return text if label[0] else text.partition(_IS)[2]
 
 
+def timeless(*endings: Ending) -> list[Ending]:
+    """The same without the columns that have times in one of them: nor does it matter then whether
+    there is a time at all."""
+    times = {
+        (table, place)
+        for each in endings
+        for table, rows in each.tables.items()
+        for row in rows
+        for place, cell in enumerate(row)
+        if cell == TIME
+    }
+    return [each._replace(tables=_without_columns(each.tables, times)) for each in endings]
+
+
+def _without_columns(
+    tables: Mapping[str, tuple[Row, ...]], left_out: Collection[tuple[str, int]]
+) -> dict[str, tuple[Row, ...]]:
+    return {
+        table: tuple(
+            tuple(None if (table, n) in left_out else cell for n, cell in enumerate(row))
+            for row in rows
+        )
+        for table, rows in tables.items()
+    }
+
+
 # ---------------------------------------------------------------- reading an ending
 
 
 def _cell(value: str | None, column: Any) -> Cell:
     if value is None:
         return None
-    if column.kind in _TIMES:
+    if column.kind in TIMES:
         return TIME
     if column.counts:
         return (MadeId(column.counts, value),)
     return _text(value)
 
 
+def timed(text: str) -> str:
+    """Text in which no instant can be told from another."""
+    return _INSTANT.sub(TIME, _ADDRESS.sub("", text))
+
+
+def plain_result(given: Any, ignore: Collection[str]) -> tuple[str, ...]:
+    """What became of a call and what it gave, but for times and ids."""
+    return _painted(_result(given, ignore), {})
+
+
 def _text(text: str) -> Cell:
     """Text with the ids in it as tokens, and without times."""
-    text = _INSTANT.sub(TIME, _ADDRESS.sub("", text))
+    text = timed(text)
     parts: list[Any] = []
     end = 0
     for found in _UUID.finditer(text):

@@ -28,6 +28,7 @@ from foretold.spec.alike import (
     renamed,
     shown_result,
     shown_results,
+    timeless,
 )
 from foretold.world.current import current_world
 from foretold.world.omens import BOUND, Bound
@@ -195,10 +196,12 @@ class _Trial:
         """How they end against each other; which of them have failed; and in which order their
         statements were executed."""
         self._gateway.restore(self._before)
-        gate = _Gate(self._gateway, len(self._calls), choose)
+        parties = [str(number) for number in range(1, len(self._calls) + 1)]
+        gate = Turnstile(self._gateway, parties, choose)
         self._gateway.gate = gate
         try:
-            done = await asyncio.gather(*(gate.call(n, work) for n, work in enumerate(self._calls)))
+            both = zip(parties, self._calls, strict=True)
+            done = await asyncio.gather(*(_through(gate, party, work) for party, work in both))
         finally:
             self._gateway.gate = None
         await self._settle()
@@ -259,6 +262,28 @@ def orders_of(calls: int, optional: Collection[int]) -> Iterator[tuple[int, ...]
         yield from itertools.permutations([n for n in range(calls) if n not in optional])
 
 
+def explains(
+    together: Ending, optional: Collection[int], serial: Callable[[tuple[int, ...]], Ending]
+) -> bool:
+    """Whether calls at the same time have ended as in some serial order. The `optional` ones were
+    refused or have failed: they may count as not made, or be refused for another reason."""
+    calls = len(together.results)
+    return any(
+        _are_alike(together, serial(order), optional, is_whole=len(order) == calls)
+        for order in orders_of(calls, optional)
+    )
+
+
+def _are_alike(
+    together: Ending, serial: Ending, optional: Collection[int], *, is_whole: bool
+) -> bool:
+    left_out = [n for n in optional if not is_whole or serial.results[n][0] != "gave"]
+    together, serial = without(together, left_out), without(serial, left_out)
+    if not is_whole:  # that somebody was here is noted of a refused call as well
+        together, serial = timeless(together, serial)
+    return together.normal() == serial.normal()
+
+
 def without(ending: Ending, calls: Collection[int]) -> Ending:
     """An ending in which it does not matter what these calls gave."""
     results = tuple(() if n in calls else row for n, row in enumerate(ending.results))
@@ -314,27 +339,34 @@ def _name(number: int, work: Any) -> str:
     return f"{plain} {number + 1}"
 
 
-class _Gate:
+async def _through(gate: Turnstile, party: str, work: Work) -> tuple[tuple[str, Any], bool]:
+    """Make a call whose statements come to the gate."""
+    token = BOUND.set(Bound(frozenset(), party=party))
+    try:
+        return await _outcome(work)
+    finally:
+        BOUND.reset(token)
+        gate.leave(party)
+
+
+class Turnstile:
     """Lets the statements of several calls through one by one, in an order that is chosen."""
 
-    def __init__(self, gateway: Any, calls: int, choose: Callable[[int], int]) -> None:
+    def __init__(
+        self, gateway: Any, parties: Collection[str], choose: Callable[[int], int]
+    ) -> None:
         self._gateway = gateway
         self._choose = choose
-        self._under_way = {str(number) for number in range(calls)}
+        self._under_way = set(parties)
         self._at: dict[str, list[Any]] = {}
         """Sessions that wait to be let through, by the call that they work for."""
         self._due = False
         self.schedule: list[str] = []
 
-    async def call(self, number: int, work: Work) -> tuple[tuple[str, Any], bool]:
-        """Make a call whose statements come to this gate."""
-        token = BOUND.set(Bound(frozenset(), party=str(number)))
-        try:
-            return await _outcome(work)
-        finally:
-            BOUND.reset(token)
-            self._under_way.discard(str(number))
-            self._look()
+    def leave(self, party: str) -> None:
+        """A call is over."""
+        self._under_way.discard(party)
+        self._look()
 
     def __call__(self, session: Any) -> bool:
         party = "" if session.bound is None else session.bound.party
@@ -365,6 +397,6 @@ class _Gate:
         session = self._at[party].pop(0)
         if not self._at[party]:
             del self._at[party]
-        self.schedule.append(f"{int(party) + 1}: {'; '.join(session.executes)}")
+        self.schedule.append(f"{party}: {'; '.join(session.executes)}")
         session.on_wait = self._look
         self._gateway.carry_out(session)

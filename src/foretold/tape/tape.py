@@ -168,6 +168,11 @@ class Tape:
             found = self._streams[full] = self._open(full)
         return found
 
+    def rewind(self, last: str) -> None:
+        """The streams whose last key this is begin anew."""
+        for name in [each for each in self._streams if each.endswith(f"/{last}")]:
+            del self._streams[name]
+
     def _open(self, name: str) -> Stream:
         if self.origin == "seeded":
             return SeededStream(name, self.seed, recording=self.recording)

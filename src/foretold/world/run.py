@@ -68,8 +68,9 @@ else:
 
 Main = Callable[..., Any]
 JUDGE = "foretold_judge"
-"""An attribute of a main: a function of a run that held, its tape and its settings, which may make
-other runs to compare it with, and gives what is wrong with it, or None."""
+"""An attribute of a main: a function of a run that held, its tape, its settings, and a function
+that makes another run which is watched in the same way. It may make runs to compare with, and gives
+the run that counts, with what is wrong with it."""
 
 
 @dataclass(slots=True)
@@ -280,15 +281,20 @@ def execute(
         finally:
             watchdog.end()
             interrupts.standing = None
-    judge = getattr(main, JUDGE, None)
-    if judge is not None and done.error is None and not done.discarded:
-        done.error = judge(done, tape, settings)
-    if done.error is not None:
-        note_failure()
     if reach is not None:
         done.features = reach.features
     if branches is not None:
         done.features |= branches.features
+    judge = getattr(main, JUDGE, None)
+    if judge is not None and done.error is None and not done.discarded:
+
+        def again(tape: Tape, settings: Settings) -> Run:
+            watched: Any = {"recording": recording, "detail": detail, "learning": learning}
+            return execute(main, tape, settings, sink=sink, feedback=feedback, **watched)
+
+        done = judge(done, tape, settings, again)
+    if done.error is not None:
+        note_failure()
     return done
 
 

@@ -137,10 +137,17 @@ class Gateway:
         """What is committed now; `restore` comes back to it."""
         return moments.taken(self.kept.side)
 
-    def restore(self, moment: moments.DatabaseContents) -> None:
-        """Come back to a moment. No session may be in a transaction."""
+    def restore(
+        self, moment: moments.DatabaseContents, now: moments.DatabaseContents | None = None
+    ) -> None:
+        """Come back to a moment, from another one if that is known. No session may be in a
+        transaction."""
         self._advance_clock()
-        moments.restore(self.kept.side, moment)
+        moments.restore(self.kept.side, moment, now)
+
+    def layout(self) -> moments.Layout:
+        """The columns of all tables, to read a moment by."""
+        return moments.layout(self.kept.side)
 
     def skip_numbers(self, by: int) -> None:
         """Leave out so many numbers of each sequence."""

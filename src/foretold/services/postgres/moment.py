@@ -17,6 +17,7 @@ _WITHOUT_TRIGGERS: Final = "begin; set local session_replication_role = replica"
 _COLUMNS: Final = """
     select format('%I.%I', n.nspname, c.relname), a.attname, t.typname,
         a.attidentity <> '' or coalesce(pg_get_expr(d.adbin, d.adrelid), '') like 'nextval(%',
+        a.attgenerated <> '',
         (select format('%I.%I', rn.nspname, rc.relname) from pg_constraint k
          join pg_class rc on rc.oid = k.confrelid
          join pg_namespace rn on rn.oid = rc.relnamespace
@@ -28,13 +29,6 @@ _COLUMNS: Final = """
     where c.relkind = 'r' and c.relpersistence <> 't' and c.oid >= 16384
     order by c.oid, a.attnum
 """
-
-
-class DatabaseContents(NamedTuple):
-    """All rows and the positions of all sequences."""
-
-    contents: dict[str, bytes]
-    sequences: list[tuple[str, str]]
 
 
 class Column(NamedTuple):
@@ -55,19 +49,60 @@ class TableContents(NamedTuple):
     rows: tuple[tuple[str | None, ...], ...]
 
 
+Layout = dict[str, tuple[Column, ...]]
+"""The columns of each table that are stored, in their order."""
+_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+class DatabaseContents(NamedTuple):
+    """All rows, as `COPY` gives them, and the positions of all sequences."""
+
+    contents: dict[str, bytes]
+    sequences: list[tuple[str, str]]
+
+    def tables(self, layout: Layout) -> list[TableContents]:
+        """The same as rows of text. Columns that are computed are left out."""
+        return [
+            TableContents(name, layout[name], tuple(map(_row, content.decode().split("\n")[:-1])))
+            for name, content in sorted(self.contents.items())
+        ]
+
+
+def _row(line: str) -> tuple[str | None, ...]:
+    return tuple(None if cell == "\\N" else _unescaped(cell) for cell in line.split("\t"))
+
+
+def _unescaped(cell: str) -> str:
+    if "\\" not in cell:
+        return cell
+    letters = iter(cell)
+    return "".join(_letter(next(letters)) if each == "\\" else each for each in letters)
+
+
+def _letter(escaped: str) -> str:
+    return _ESCAPES.get(escaped, escaped)
+
+
 def taken(side: SideConnection) -> DatabaseContents:
     """The state of the database now, as far as it is committed."""
     names = [str(row[2]) for row in side.simple(TABLES)]
-    contents = {name: side.copy_out(f"copy {name} to stdout") for name in names}
+    copies = side.copies_out([f"copy {name} to stdout" for name in names])
+    contents = dict(zip(names, copies, strict=True))
     sequences = [str(name) for (name,) in side.simple(SEQUENCES)]
     at = [(each, str(side.simple(f"select {position_of(each)}")[0][0])) for each in sequences]
     return DatabaseContents(contents, at)
 
 
-def restore(side: SideConnection, moment: DatabaseContents) -> None:
-    """Bring the database back to where it was."""
+def restore(
+    side: SideConnection, moment: DatabaseContents, now: DatabaseContents | None = None
+) -> None:
+    """Bring the database back to where it was. `now`: where it is, if that is known; what has not
+    changed is left alone then."""
+    before = {} if now is None else now.contents
     side.simple(_WITHOUT_TRIGGERS)
     for name, content in moment.contents.items():
+        if before.get(name) == content:
+            continue
         side.simple(f"delete from only {name}")
         if content:
             side.copy_in(f"copy {name} from stdin", content)
@@ -85,16 +120,27 @@ def skip_numbers(side: SideConnection, by: int) -> None:
             side.simple(set_to(str(name), f"{int(value) + by}:true"))
 
 
-def tables(side: SideConnection) -> list[TableContents]:
-    """All tables, by name."""
+def layout(side: SideConnection) -> Layout:
+    """Of a database whose schema stays as it is."""
+    return {name: tuple(its) for name, its in _columns(side, stored=True).items()}
+
+
+def _columns(side: SideConnection, *, stored: bool) -> dict[str, list[Column]]:
     columns: dict[str, list[Column]] = {}
     known = side.simple(_COLUMNS)
-    numbered = {str(table) for table, _, _, is_numbered, _ in known if is_numbered == "t"}
-    for table, name, kind, is_numbered, other in known:
-        counts = str(table) if is_numbered == "t" else other if other in numbered else ""
-        columns.setdefault(str(table), []).append(Column(str(name), str(kind), counts or ""))
+    numbered = {str(table) for table, _, _, is_numbered, _, _ in known if is_numbered == "t"}
+    for table, name, kind, is_numbered, is_computed, other in known:
+        its = columns.setdefault(str(table), [])
+        if not (stored and is_computed == "t"):
+            counts = str(table) if is_numbered == "t" else other if other in numbered else ""
+            its.append(Column(str(name), str(kind), str(counts or "")))
+    return columns
+
+
+def tables(side: SideConnection) -> list[TableContents]:
+    """All tables, by name."""
     found = []
-    for name, its in sorted(columns.items()):
+    for name, its in sorted(_columns(side, stored=False).items()):
         asked = ", ".join(f'"{column.name}"' for column in its)
         rows = side.simple(f"select {asked} from only {name}")
         found.append(TableContents(name, tuple(its), tuple(map(tuple, rows))))

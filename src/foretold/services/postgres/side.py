@@ -28,7 +28,7 @@ _int16: Final = struct.Struct("!h")
 _size: Final = struct.Struct("!I")
 _header: Final = struct.Struct("!cI")
 _ERROR, _ROW, _READY, _COMPLETE, _KEY = b"E"[0], b"D"[0], b"Z"[0], b"C"[0], b"K"[0]
-_COPY_IN, _COPY_DATA, _AUTHENTICATION = b"G"[0], b"d"[0], b"R"[0]
+_COPY_IN, _COPY_OUT, _COPY_DATA, _AUTHENTICATION = b"G"[0], b"H"[0], b"d"[0], b"R"[0]
 
 
 class SideConnection:
@@ -153,17 +153,23 @@ class SideConnection:
 
     def copy_out(self, sql: str) -> bytes:
         """What `COPY … TO STDOUT` gives."""
-        self.begin(sql)
-        parts: list[bytes] = []
+        return self.copies_out([sql])[0]
+
+    def copies_out(self, statements: list[str]) -> list[bytes]:
+        """What several of them give, asked for at once."""
+        self.begin("; ".join(statements))
+        copies: list[list[bytes]] = []
         error: PostgresError | None = None
         for kind, content in self._messages():
-            if kind == _COPY_DATA:
-                parts.append(content)
+            if kind == _COPY_OUT:
+                copies.append([])
+            elif kind == _COPY_DATA:
+                copies[-1].append(content)
             elif kind == _ERROR:
                 error = error or error_of(content)
         if error is not None:
             raise error
-        return b"".join(parts)
+        return [b"".join(parts) for parts in copies]
 
     def finish(self) -> list[Row]:
         """Wait for the end of what was sent; its rows."""

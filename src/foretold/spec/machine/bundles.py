@@ -186,6 +186,14 @@ class Shelves:
         position = next(n for n, each in enumerate(values) if each is kept)
         self._taken.append((bundle, position, values.pop(position)))
 
+    def copied(self) -> dict[str, list[Kept]]:
+        """Which values there are now."""
+        return {bundle: [*values] for bundle, values in self._values.items()}
+
+    def put_back(self, values: dict[str, list[Kept]]) -> None:
+        """There are these values again."""
+        self._values, self._taken = values, []
+
     def begin(self) -> None:
         """The arguments of a call are about to be drawn."""
         self.drawn = []

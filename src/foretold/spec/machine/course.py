@@ -160,6 +160,7 @@ class Course:
         """All that began, in that order."""
         self.ending: Any = None
         """What the oracle compares, if the machine has one."""
+        self.looks_at_end = True
         self.failure: BaseException | None = None
         self.seen_failing = ""
         """If no call has failed, but something that is looked at between them: what it was."""
@@ -218,7 +219,8 @@ class Course:
                 await self._initialize()
             self.checks.after_step()
             await self._apply_rules()
-            await self.checks.at_end()
+            if self.looks_at_end:
+                await self.checks.at_end()
         except GeneratorExit:
             raise  # the run was abandoned: nothing can be awaited any more
         except BaseException as error:
@@ -376,6 +378,18 @@ class Course:
         finally:
             self._shelves.near = []
 
+    @contextmanager
+    def nothing_taken(self) -> Iterator[None]:
+        """What is drawn in here stays in its bundle."""
+        before = None if self._shelves is None else self._shelves.copied()
+        yield
+        if self._shelves is not None and before is not None:
+            self._shelves.put_back(before)
+
+    def is_wanted(self, rule: Rule) -> bool:
+        """Whether its weight is above 0."""
+        return float(self.options.weights.get(rule.name, 1)) > 0
+
     def is_possible(self, rule: Rule, actor: Actor) -> bool:
         """Whether the actor can apply the rule now."""
         needs, shelves = rule.needs, self._shelves
@@ -453,6 +467,11 @@ class Course:
         self._tasks = [task for task in self._tasks if not task.done()]
         self._tasks.append(work)
         call.task = work
+
+    async def attempt(self, call: Call) -> None:
+        """Make a call that does not count: nothing is looked at; what it raises is the caller's."""
+        self.tally.rule(call.name, "tried")
+        await self._apply(call)
 
     def _moment(self) -> int:
         self._moments += 1

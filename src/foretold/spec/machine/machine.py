@@ -121,6 +121,8 @@ class Machine:
     """The share of runs that end so, if there is an oracle; at most a third if there are faults."""
     is_in_storm: bool = False
     """Whether the calls that are under way are those which the oracle compares."""
+    is_rehearsing: bool = False
+    """Whether they are tries, of which nothing is left."""
     ignore: ClassVar[tuple[str, ...]] = ()
     """Columns that the oracle does not compare: `"updated_at"`, `"account.version"`."""
     covers: ClassVar[type[Machine] | Sequence[str] | None] = None
@@ -159,6 +161,10 @@ class Machine:
 
     foretold_acts_twice: ClassVar[bool] = False
     """Whether one actor can make two calls at the same time."""
+
+    foretold_rehearses: ClassVar[bool] = False
+    """Whether its own state does not matter to calls that were drawn: they can be tried, the
+    databases be put back, and the calls be tried again."""
 
     def foretold_after_storm(self, calls: Sequence[Any]) -> None:
         """Calls have been made at the same time, and are over: look at what they gave."""

@@ -27,6 +27,8 @@ class MachineOptions:
     steps: int = 50
     actors: int | Sequence[str] = 1
     weights: Mapping[str, float] = field(default_factory=dict)
+    storm: int | None = None
+    """Which storm a run ends in, if that is known; else the one that a rehearsal suspects."""
 
     def check(self, where: str, rules: Sequence[str]) -> None:
         """Raise a `UsageError` for what no run could be made with."""
@@ -60,9 +62,21 @@ class MachineOptions:
             given = json.loads(text)
             weights = {**self.weights, **given.get("weights", {})}
             steps, actors = given.get("steps", self.steps), given.get("actors", self.actors)
+            storm = given.get("storm")
+            if not (storm is None or (type(storm) is int and storm >= 0)):
+                raise ValueError(f"{storm!r} is not the number of a storm")
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise TapeError(f"the tape's setting machine cannot be read: {error}") from None
-        return MachineOptions(steps, actors, weights)
+        return MachineOptions(steps, actors, weights, storm)
+
+
+def aimed(text: str, storm: int) -> str:
+    """What stands on a tape, and the storm that the run shall end in."""
+    return json.dumps(
+        {**(json.loads(text) if text else {}), "storm": storm},
+        separators=(",", ":"),
+        sort_keys=True,
+    )
 
 
 def options_text(given: Mapping[str, Any]) -> str:

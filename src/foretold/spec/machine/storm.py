@@ -17,29 +17,43 @@ Faults would strike other calls in other orders: there are none during a storm.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from foretold.errors import NotSerial
 from foretold.spec.alike import Ending, Made, ending_of, invented, renamed
+from foretold.spec.machine.options import aimed
 from foretold.spec.machine.printing import call_text
-from foretold.spec.serial import NUMBERS_SKIPPED, not_serial, orders_of, without
+from foretold.spec.machine.rehearsal import (
+    Rehearsal,
+    Rehearsed,
+    StormNumber,
+    gated,
+    party_of,
+    result_of,
+)
+from foretold.spec.serial import NUMBERS_SKIPPED, Turnstile, explains, not_serial
 from foretold.world.omens import BOUND, Bound
 from foretold.world.run import Run, execute
 
 if TYPE_CHECKING:
     from foretold.spec.machine.course import Call, Course
+    from foretold.spec.machine.rules import Rule
     from foretold.tape import Stream, Tape
     from foretold.world.settings import Settings
 
 STREAM: Final = "machine"
 P_CALL: Final = 0.97
 PAUSES_S: Final = (0.0, 0.0001, 0.001, 0.01)
-ANOTHER, ALIKE, TWIN, RELATED = 0, 1, 2, 3
+ANOTHER, ALIKE, TWIN, RELATED, ELSEWHERE = 0, 1, 2, 3, 4
 """A call of the storm is any call; or one of the same rule as the first, the same call again, or a
-call of any rule, about the same things."""
+call of any rule, about the same things; or one of the same rule about whatever."""
 LIKE: Final = (1, 2, 2, 3)
+SORTS: Final = (TWIN, RELATED, ELSEWHERE, RELATED)
+"""Those that a rehearsal tries with each first call."""
+DRAWS_MAX: Final = 6
 P_AMONG_FAULTS: Final = 1 / 3
 """The share of storms at most, where other runs have faults."""
 BEGINNING_MAX: Final = 30
@@ -48,6 +62,7 @@ P_SAME_USER: Final = 0.5
 SPAN_S_MIN: Final = 1.0
 
 
+Again = Callable[["Tape", "Settings"], Run]
 LATER, ALL = "later", "all"
 
 
@@ -92,16 +107,71 @@ class Storm:
         self._course = course
         self._head = course.world.tape.stream(STREAM, "storm")
 
-    async def run(self) -> Stormed | None:
-        """The beginning and the storm. None if there was no storm that could be compared."""
+    async def run(self) -> Stormed | Rehearsed | None:
+        """The beginning and the storm, or a rehearsal of many. None if there was no storm that
+        could be compared."""
+        machine, storm = self._course.machine, self._course.options.storm
         async with self._course.world.calm():  # what strikes would strike others each time
             await self._begin_serially()
-            self._course.machine.is_in_storm = True
-            calls = self._draw()
+            machine.is_in_storm = True
+            if storm is None and machine.foretold_rehearses and self._databases():
+                return await self._rehearse()
+            calls = self._draw() if storm is None else self._drawn(storm)
             if len(calls) > 1:
                 await self._make(calls)
-            self._course.machine.is_in_storm = False
+            machine.is_in_storm = False
         return self._stormed([call for call, _ in calls]) if len(calls) > 1 else None
+
+    async def _rehearse(self) -> Rehearsed:
+        machine = self._course.machine
+        machine.is_rehearsing = True
+        self._course.looks_at_end = False  # what was made in tries is not there any more
+        return await Rehearsal(self._course, self._databases(), self._turns).suspects(self._call_of)
+
+    def _drawn(self, storm: int) -> list[tuple[Call, float]]:
+        """The calls of a storm that a rehearsal has named."""
+        number = StormNumber.read(storm)
+        first = self._call_of(number, None)
+        second = None if first is None else self._call_of(number, first)
+        return [(call, 0.0) for call in (first, second) if call is not None]
+
+    def _call_of(self, number: StormNumber, first: Call | None) -> Call | None:
+        """A call of a rehearsal. What others draw, and what comes of them, has no say in it."""
+        with self._course.nothing_taken():
+            return self._first(number) if first is None else self._second(number, first)
+
+    def _first(self, number: StormNumber) -> Call | None:
+        """One rule after the other: what is seldom drawn may be what goes wrong."""
+        course = self._course
+        stream = course.world.tape.stream(STREAM, "storm", "first", number.first)
+        rules = self._rules_in_turn
+        rule = rules[number.first % len(rules)]
+        actor = course.actors[stream.choose(len(course.actors), "actor")]
+        if not course.is_possible(rule, actor):
+            return None
+        return course.make_call(course.options.steps + 1, stream, rule, actor)
+
+    @functools.cached_property
+    def _rules_in_turn(self) -> list[Rule]:
+        """Those that may change something, in an order of the tape."""
+        course, eager = self._course, self._course.machine.foretold_eagerness
+        rules = [rule for rule in course.blueprint.rules if course.is_wanted(rule)]
+        rules = [rule for rule in rules if eager(rule.name) >= 1] or rules
+        return course.world.tape.stream(STREAM, "storm", "rules").shuffle(rules, "which first")
+
+    def _second(self, number: StormNumber, first: Call) -> Call | None:
+        """Another call, which has to do with the first if that can be."""
+        course = self._course
+        keys = ("storm", "second", number.first, number.second)
+        stream = course.world.tape.stream(STREAM, *keys)
+        free = [actor for actor in course.actors if actor is not first.actor]
+        actor = free[stream.choose(len(free), "actor")]
+        return self._like(SORTS[number.second], course.options.steps + 2, stream, actor, first)
+
+    def _turns(self, number: StormNumber) -> Callable[[int], int]:
+        """Whose statement is next, in one try of a pair."""
+        stream = self._course.world.tape.stream(STREAM, "storm", "turns", number.on_tape)
+        return lambda parties: stream.choose(parties, "whose statement")
 
     async def _begin_serially(self) -> None:
         for number in range(1, min(self._course.slots, BEGINNING_MAX) + 1):
@@ -126,7 +196,7 @@ class Storm:
             await self._shake(span_s)
         ends_s = course.world.clock.monotonic() + span_s
         if _serial is None:
-            await asyncio.gather(*(self._begin(call, pause_s) for call, pause_s in calls))
+            await self._all_at_once(calls)
         else:
             for number in _serial.order:
                 await self._begin(calls[number][0], 0.0)
@@ -135,6 +205,19 @@ class Storm:
         await course.world.clock.advance(max(0.0, ends_s - course.world.clock.monotonic()))
         if _serial is None:
             course.machine.foretold_after_storm([call for call, _ in calls])
+
+    async def _all_at_once(self, calls: list[tuple[Call, float]]) -> None:
+        storm = self._course.options.storm
+        if storm is None:
+            await asyncio.gather(*(self._begin(call, pause_s) for call, pause_s in calls))
+            return
+        made = [call for call, _ in calls]
+        with gated(self._databases(), made, self._turns(StormNumber.read(storm))) as gate:
+            for call in made:
+                await self._begin(call, 0.0)
+                assert call.task is not None, "it was begun"
+                call.task.add_done_callback(functools.partial(_leave, gate, party_of(call)))
+            await self._course.until_quiet()
 
     async def _one(self, number: int, stream: Stream) -> None:
         course = self._course
@@ -151,12 +234,15 @@ class Storm:
 
     def _draw(self) -> list[tuple[Call, float]]:
         """The calls of the storm, all of them before the first begins, each of another actor."""
-        course, head = self._course, self._head
-        size = min(2 + head.weighted((3, 1), "a third call"), len(course.actors))
+        size = min(2 + self._head.weighted((3, 1), "a third call"), len(self._course.actors))
+        return self._draw_calls(size, ("storm",))
+
+    def _draw_calls(self, size: int, keys: tuple[str | int, ...]) -> list[tuple[Call, float]]:
+        course = self._course
         free = list(course.actors)
         calls: list[tuple[Call, float]] = []
         for place in range(size):
-            stream = course.world.tape.stream(STREAM, "storm", place)
+            stream = course.world.tape.stream(STREAM, *keys, place)
             if not stream.chance(P_CALL, "call"):
                 continue
             actor = free.pop(stream.choose(len(free), "actor"))
@@ -168,21 +254,36 @@ class Storm:
         return calls
 
     def _call(self, number: int, stream: Stream, actor: Any, first: Call | None) -> Call | None:
-        course = self._course
         like = ANOTHER if first is None else stream.weighted(LIKE, "like the first")
         if first is None or like == ANOTHER:
-            return course.choose(number, stream, actor)
+            return self._course.choose(number, stream, actor)
+        return self._like(like, number, stream, actor, first)
+
+    def _like(self, like: int, number: int, stream: Stream, actor: Any, first: Call) -> Call | None:
+        course = self._course
         user = first.actor if self._is_same_user(stream) else actor
         if like == TWIN and course.is_possible(first.rule, user):
             call: Call | None = _twin(number, first, user)
+        elif like == ELSEWHERE and course.is_possible(first.rule, user):
+            call = course.make_call(number, stream, first.rule, user)
         else:
             with course.near(first.references):
                 if like == ALIKE and course.is_possible(first.rule, user):
                     call = course.make_call(number, stream, first.rule, user)
                 else:
-                    call = course.choose(number, stream, user)
+                    call = self._related(number, stream, user, first)
         if call is not None and user is not actor:
             call.actor, call.user = actor, user
+        return call
+
+    def _related(self, number: int, stream: Stream, user: Any, first: Call) -> Call | None:
+        """A call of any rule about the same things, if one is found soon."""
+        things = _things_of(first)
+        call = None
+        for _ in range(DRAWS_MAX):
+            call = self._course.choose(number, stream, user)
+            if not things or (call is not None and things & _things_of(call)):
+                break
         return call
 
     def _is_same_user(self, stream: Stream) -> bool:
@@ -195,7 +296,7 @@ class Storm:
         if pause_s:
             await asyncio.sleep(pause_s)
         salt = " shaken" if _is_all_shaken() else ""
-        bound = Bound(frozenset(), party=f"storm {call.number}", salt=salt)
+        bound = Bound(frozenset(), party=party_of(call), salt=salt)
         call.actor._context.run(BOUND.set, bound)
         await self._course.start(call)
 
@@ -205,10 +306,20 @@ class Storm:
 
     def _stormed(self, calls: list[Call]) -> Stormed:
         course = self._course
-        results = [_result(call) for call in calls]
+        results = [result_of(call) for call in calls]
         ending = ending_of(results, self._databases(), course.machine.ignore)
         optional = tuple(n for n, call in enumerate(calls) if call.outcome in ("refused", "failed"))
         return Stormed(tuple(call_text(course, call) for call in calls), ending, optional)
+
+
+def _leave(gate: Turnstile, party: str, _: asyncio.Task[None]) -> None:
+    gate.leave(party)
+
+
+def _things_of(call: Call) -> set[Any]:
+    """What it is about: an id may have come from several bundles."""
+    values = [kept.value for kept in call.references]
+    return {each if isinstance(each, str | int) else id(each) for each in values}
 
 
 def _is_all_shaken() -> bool:
@@ -225,23 +336,21 @@ def _twin(number: int, first: Call, user: Any) -> Call:
     )
 
 
-def _result(call: Call) -> tuple[str, Any]:
-    """What a call gave. What goes into a bundle is a name for something: which, does not matter."""
-    if call.outcome == "succeeded":
-        return "gave", None if call.rule.targets else call.result
-    if call.outcome == "running":
-        return "was not made", None
-    return call.outcome, str(call.error)
-
-
-def judge(main: Any, done: Run, tape: Tape, settings: Settings) -> NotSerial | None:
-    """Whether some serial order of the storm explains how a run ended."""
-    if done.value is None:
-        return None
-    try:
-        return _Case(main, done.value, tape, settings).verdict()
-    except _NothingToCompare:
-        return None
+def judge(main: Any, done: Run, tape: Tape, settings: Settings, again: Again) -> Run:
+    """Whether some serial order of the storm explains how a run ended. Storms that a rehearsal
+    suspects have runs of their own; the first that fails is the run that counts."""
+    if isinstance(done.value, Rehearsed):
+        for storm in done.value.suspected:
+            machine = aimed(settings.machine, storm.on_tape)
+            other = tape.fresh()
+            other.settings = {**tape.settings, "machine": machine}
+            made = again(other, settings.with_changes(machine=machine))
+            if made.error is not None:
+                return made
+    elif done.value is not None:
+        with suppress(_NothingToCompare):
+            done.error = _Case(main, done.value, tape, settings).verdict()
+    return done
 
 
 class _NothingToCompare(Exception):
@@ -274,14 +383,10 @@ class _Case:
         return len(way.order) == len(self._stormed.calls)
 
     def _is_explained(self, read: Callable[[Ending], Ending]) -> bool:
-        optional, together = self._stormed.optional, read(self._stormed.ending)
-        for order in orders_of(len(self._stormed.calls), optional):
-            way = Serial(order)
-            ending = read(self._ending(way))
-            left_out = () if self._is_whole(way) else optional
-            if without(ending, left_out).normal() == without(together, left_out).normal():
-                return True
-        return False
+        together = read(self._stormed.ending)
+        return explains(
+            together, self._stormed.optional, lambda order: read(self._ending(Serial(order)))
+        )
 
     def _invented(self) -> Made:
         """The fields whose values change although the order is the same."""

@@ -61,6 +61,7 @@ class ApiMachine(Machine):
     """What was made can be read at once. False: for an API that shows it later, on purpose."""
     given_credentials: ClassVar[Credentials | None] = None
     foretold_acts_twice = True
+    foretold_rehearses = True
     foretold_keeps_values = True  # ids in answers, whether or not any operation takes one
 
     web: Any
@@ -149,7 +150,8 @@ class ApiMachine(Machine):
         operation, names = self.operations[name]
         request = request_for(operation, arguments, names)
         sent = Sent(request, actor, None)
-        self._remember(sent)
+        if not self.is_rehearsing:
+            self._remember(sent)
         # In a storm a call is one request: two of them are not one transaction.
         sends = request.send(actor.web) if self.is_in_storm else self.doubles.send(actor, request)
         response = await sends
@@ -162,7 +164,8 @@ class ApiMachine(Machine):
             raise Refused(f"{response.status_code} {_reason(response, sent.answer)}".strip())
         sent.status = response.status_code
         properties.check_owner(self, sent)
-        self._harvest(actor, request, arguments, sent.answer)
+        if not self.is_rehearsing:
+            self._harvest(actor, request, arguments, sent.answer)
         if self.reads_back and not self.is_in_storm:
             await properties.read_back(self, sent)
         return sent.answer
