@@ -12,7 +12,7 @@ import json
 import os
 import resource
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,15 @@ def _cpu_s() -> tuple[float, float]:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own, children = (each.ru_utime + each.ru_stime for each in used)
     return own, children
+
+
+@pytest.fixture
+def one_session() -> Iterator[None]:
+    """For tests that make many short runs: they share a session."""
+    from foretold.kernel.session import session  # few folders need the engine to load this file
+
+    with session():
+        yield
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -164,6 +164,7 @@ async def tasks_between_callbacks() -> list[str]:
     return log
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_task_never_overtakes_a_callback(strategy: str) -> None:
     """Transports rely on it: data that was received before is handed over before.
@@ -180,6 +181,7 @@ def test_a_task_never_overtakes_a_callback(strategy: str) -> None:
         assert [name for name in log if name[0] == "c"] == [f"c{n}" for n in range(6)]
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", ["random", "pct", "delays"])
 def test_a_callback_is_neither_first_nor_last(strategy: str) -> None:
     """A callback may run before or after the tasks that were ready earlier: both happen."""
@@ -192,6 +194,7 @@ def test_a_callback_is_neither_first_nor_last(strategy: str) -> None:
     assert False in overtakes
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_callback_that_renews_itself_starves_nobody(strategy: str) -> None:
     """anyio delivers a cancellation by a callback that calls itself again until it worked."""
@@ -215,6 +218,7 @@ def test_a_callback_that_renews_itself_starves_nobody(strategy: str) -> None:
         assert foretold.run(main, seed=seed, strategy=strategy, steps_max=SPIN_STEPS_MAX).value > 1
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_anyio_cancels_a_task_that_takes_its_time(strategy: str) -> None:
     """The same with anyio itself: children that need several steps to give in."""
@@ -262,6 +266,7 @@ async def spin_until_set() -> int:
     return int(turns[0] or 0)
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_spinning_task_never_hangs(strategy: str) -> None:
     """Unfair schedulers must turn fair in the end: `while not flag: await sleep(0)` is common."""
@@ -270,6 +275,7 @@ def test_a_spinning_task_never_hangs(strategy: str) -> None:
         assert done.error is None, seed
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_spinning_until_a_timer_fires_ends(strategy: str) -> None:
     """Steps take time, so a task that polls the clock or waits for a timer gets there."""
@@ -315,6 +321,7 @@ async def cancelled_by_callbacks() -> list[Any]:
     return log
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_scheduled_cancel_is_a_callback(strategy: str) -> None:
     """`call_soon(task.cancel)` is no step of that task: it is not reordered as one, it can be
@@ -433,6 +440,7 @@ def test_a_task_factory_is_given_what_asyncio_gives_it() -> None:
 # --- several loops ---------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_loop_runs_its_own_tasks_only(strategy: str) -> None:
     """A plain program may have several loops; what is ready on one waits until that one runs."""

@@ -29,6 +29,7 @@ def starting() -> list[str]:
     return log
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_tape_draws_whether_new_threads_wait(strategy: str) -> None:
     """Both happen, and often; whichever it is, a recording repeats it."""
@@ -47,6 +48,7 @@ def test_calm_threads_wait_for_nobody() -> None:
     assert run_of(starting, order="any", strategy="fifo").value == [*names, "all started"]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_nobody_waits_for_ever() -> None:
     """Main spins, without ever waiting, until a new thread has done its work."""
 

@@ -105,7 +105,7 @@ def test_long_computations_are_looked_at_ever_less() -> None:
 
 def test_a_lock_protects_lines() -> None:
     """Interrupted wherever, the correct program stays correct."""
-    assert not foretold.explore(correct, runs=300, preempt="lines").failures
+    assert not foretold.explore(correct, runs=120, preempt="lines").failures
 
 
 def test_other_modules_are_left_alone() -> None:
@@ -113,6 +113,7 @@ def test_other_modules_are_left_alone() -> None:
     assert not foretold.explore(racy, runs=100, preempt=["json", "queue"]).failures
 
 
+@pytest.mark.usefixtures("one_session")
 def test_one_seed_one_run() -> None:
     """Equal seeds give equal digests, and recordings replay to the last step."""
     digests = set()

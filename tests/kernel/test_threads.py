@@ -113,6 +113,7 @@ def pipeline() -> Any:
     return [done.get() for _ in range(6)]
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("seeds", [SEEDS, soak(SEEDS_SOAK)])
 @pytest.mark.parametrize("how", HOW, ids=lambda how: "-".join(how.values()))
 @pytest.mark.parametrize("main", [primitives, pipeline], ids=lambda main: main.__name__)
@@ -127,6 +128,7 @@ def test_one_seed_one_run(main: Callable[[], Any], how: Any, seeds: int) -> None
     assert len(digests) > 3
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("seeds", [5, soak(20)])
 @pytest.mark.parametrize("main", [primitives, pipeline], ids=lambda main: main.__name__)
 def test_a_recording_repeats_the_run(main: Callable[[], Any], seeds: int) -> None:
@@ -368,6 +370,7 @@ def test_time_limits_are_virtual() -> None:
     assert done.value == ([False, False], 7200)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_time_does_not_pass_while_a_thread_could_run() -> None:
     """A thread that spins on a lock is not overtaken by a timer an hour away."""
 
@@ -481,6 +484,7 @@ MADE_BEFORE = threading.Condition()
 QUEUE_BEFORE: queue.Queue[int] = queue.Queue(1)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_locks_from_before_the_run_take_part() -> None:
     """A condition made at import keeps bound methods of its lock; they are found on the heap."""
 

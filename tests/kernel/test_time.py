@@ -50,6 +50,7 @@ CLOCKS: dict[str, Callable[[], Any]] = {
 # --- time passes -----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("name", CLOCKS)
 def test_two_reads_are_never_equal(name: str) -> None:
     """With a frozen clock `updated_at` does not change and an ORM sends no UPDATE: reads differ.
@@ -89,6 +90,7 @@ def test_mixed_reads_are_never_equal() -> None:
         assert all(late > early for early, late in zip(seen[::4], seen[8::4], strict=False))
 
 
+@pytest.mark.usefixtures("one_session")
 def test_steps_take_time() -> None:
     """Also code that reads no clock takes time: a hundred steps are not one instant."""
 
@@ -115,6 +117,7 @@ def test_the_calm_tape_takes_the_least_time() -> None:
     assert foretold.run(main, tape=Tape.calm()).value == (1_000, 2_000)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_limit_can_expire_between_two_steps() -> None:
     """Nothing waits here, and still the time limit fires: the steps themselves take too long."""
 
@@ -135,6 +138,7 @@ def test_a_limit_can_expire_between_two_steps() -> None:
         assert any(0 < count < 300 for count in steps)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_healthy_limit_does_not_expire() -> None:
     """A few steps under a limit of 100 ms: no tape makes them late, that would be our doing."""
 
@@ -164,6 +168,7 @@ async def chatter() -> None:
         await asyncio.sleep(0.0002)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_slow_steps_batch_timers() -> None:
     """A late loop finds both timers due: they come in one batch, as on a busy machine.
 
@@ -174,6 +179,7 @@ def test_slow_steps_batch_timers() -> None:
     assert foretold.run(two_close_timers, tape=Tape.calm({"order": "asyncio"})).value == 1
 
 
+@pytest.mark.usefixtures("one_session")
 def test_slow_steps_are_bounded_and_recorded() -> None:
     """No slow step is so slow that a healthy time limit expires by it, and each is on the tape."""
     slows: list[Slow] = []

@@ -25,6 +25,7 @@ async def order_of_three() -> tuple[str, ...]:
     return tuple(task.get_name() for task in tasks)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_each_order_is_reached() -> None:
     """All six orders of three tasks, in stock order as well."""
     for order in ("asyncio", "any"):

@@ -91,6 +91,7 @@ def test_two_delays_where_two_are_needed(seed: int) -> None:
     check_same_failure(two_preemptions, failure)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_race_by_slow_steps_keeps_few_of_them() -> None:
     """A late loop: a step or two that took long are the story, or none if all steps are slow."""
     for seed in range(0, 300, 100):

@@ -109,6 +109,7 @@ def test_messages_meet() -> None:
     assert 0.4 < share < 0.9, share
 
 
+@pytest.mark.usefixtures("one_session")
 def test_late_wakes_of_hosts_replay() -> None:
     """They are on the recorded tape, by host, and the replay is the same run."""
     late = set()
@@ -175,6 +176,7 @@ async def impatient_callers() -> None:
     assert not stuck, f"{len(stuck)} jobs wait for ever"
 
 
+@pytest.mark.usefixtures("one_session")
 @ORDERS
 def test_it_replays_as_any_slow_step(order: str) -> None:
     """What the aim did is on the recorded tape, as slow steps within the usual bound, and the

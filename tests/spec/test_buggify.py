@@ -20,6 +20,7 @@ def test_outside_of_a_run_it_is_false() -> None:
     assert not any(foretold.buggify("rare thing") for _ in range(1_000))
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_quarter_of_the_runs_and_a_quarter_of_the_time() -> None:
     """A site is either off for the whole run, or fires about every fourth time."""
     fired = [foretold.run(site, seed=seed).value for seed in range(RUNS)]
@@ -28,6 +29,7 @@ def test_a_quarter_of_the_runs_and_a_quarter_of_the_time() -> None:
     assert 0.2 < sum(on) / (len(on) * CALLS) < 0.3
 
 
+@pytest.mark.usefixtures("one_session")
 def test_sites_are_switched_on_one_by_one() -> None:
     """Two sites have choices of their own: one more of them changes nothing for the other."""
 
@@ -59,6 +61,7 @@ def test_it_is_found_shrunk_and_told() -> None:
         foretold.replay(main, failure.tape)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_never_in_calm_or_after_healing() -> None:
     """What a test does in calm, or demands after `heal`, is not disturbed by any site."""
 
@@ -86,6 +89,7 @@ async def waits() -> list[float]:
     return [await foretold.buggify_delay("slow", 0.002, 0.005) for _ in range(CALLS)]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_delay_is_drawn_and_waited_for() -> None:
     """In the bounds that were given, in virtual time; and not at all where the site is off."""
     runs = [foretold.run(waits, seed=seed) for seed in range(30)]

@@ -33,6 +33,7 @@ def test_zero_is_calm() -> None:
     assert foretold.run(some_values, tape=Tape.calm()).value == ["calm", 10, [], "x"]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_values_differ_by_seed_and_replay() -> None:
     """Another seed, other values; the recording gives the same ones again."""
     values = set()
@@ -248,6 +249,7 @@ def test_what_cannot_be_awaited_is_refused(mistake: str) -> None:
     assert foretold.run(main).value == 1
 
 
+@pytest.mark.usefixtures("one_session")
 def test_they_really_run_at_once() -> None:
     """Their steps are interleaved, in different ways on different tapes."""
 

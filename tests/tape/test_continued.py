@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 import foretold
 from foretold.tape import WORKLOAD, Tape, TapeFile, dumps, loads
 from tests.helpers import again, run_of
@@ -52,6 +54,7 @@ async def three_steps() -> list[str]:
     return log
 
 
+@pytest.mark.usefixtures("one_session")
 def test_the_order_of_tasks_is_kept_up_to_the_instant() -> None:
     """Before the instant the order is the recorded one; after it, any."""
     done = run_of(three_steps, 3, recording=True, order="any", strategy="random")

@@ -218,6 +218,7 @@ def test_a_connection_error_counts_while_every_peer_is_there() -> None:
         assert done.notes == []
 
 
+@pytest.mark.usefixtures("one_session")
 def test_faults_end_with_the_tests_main() -> None:
     """A goodbye that no retry protects holds under all faults of hosts and the network, if it comes
     after the end; a host that a fault had killed is not started again, and is no peer any more."""
@@ -337,6 +338,7 @@ def test_what_is_leaked_while_the_program_goes_on_counts() -> None:
         assert "Unclosed Pipeline client" in str(done.error)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_what_another_host_has_not_closed_is_closed_with_its_process() -> None:
     """A connection is accepted as its server ends, and nobody is told of it any more. Python warns
     of a transport that is freed open; but here its process has ended long since."""

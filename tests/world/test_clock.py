@@ -58,6 +58,7 @@ def test_advance_does_what_falls_due_in_order_of_time() -> None:
         assert done.value == [*expected, 3]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_advance_includes_its_last_instant() -> None:
     """What is due exactly at the end is done, and so is what it starts, when `advance` returns."""
 
@@ -99,6 +100,7 @@ def test_advance_by_nothing_and_backwards() -> None:
     assert foretold.run(main).value == ["ready"]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_settle_waits_for_all_that_is_ready() -> None:
     """Nothing is left to do at this instant, and no timer was made to fire by waiting for that."""
 

@@ -165,6 +165,7 @@ def test_the_death_of_a_process_keeps_what_was_written() -> None:
         }
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_power_cut_keeps_what_was_synced() -> None:
     """crash: the synced file is whole in every run, the other is lost in some and whole in some;
     the next process sees what is left."""
@@ -233,6 +234,7 @@ def test_new_code_over_the_same_disk() -> None:
     assert foretold.run(main).value == "1→2"
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_crash_is_told_by_the_tape() -> None:
     """One seed, one outcome, one digest; a recorded tape gives the same."""
 
@@ -364,6 +366,7 @@ def test_temporary_names_come_from_the_tape() -> None:
     assert tempfile.gettempdir() == real
 
 
+@pytest.mark.usefixtures("one_session")
 def test_listings_come_in_an_order_of_the_tape() -> None:
     """Real directories list their names in any order: so do these. Calm is by name."""
 

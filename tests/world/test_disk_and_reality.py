@@ -60,6 +60,7 @@ def test_writing_to_them_changes_a_copy() -> None:
     assert os.path.exists("docs")
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_deleted_file_may_come_back_in_a_crash() -> None:
     """What was changed of the program's own files is no more durable than anything else."""
     seen = set()

@@ -200,6 +200,7 @@ def test_a_lost_fsync_shows_in_a_crash() -> None:
     assert any(made(main, seed, "lost_fsync").value for seed in SEEDS)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_calm_has_no_fault_and_a_tape_replays() -> None:
     """Inside calm the disk is healthy; one seed gives one digest."""
 
@@ -219,6 +220,7 @@ def test_calm_has_no_fault_and_a_tape_replays() -> None:
         assert (first.value, first.digest) == (again.value, again.digest)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_who_has_no_file_has_no_disk() -> None:
     """Pipes, sockets and their flags are descriptors, and no files: no fault of a disk strikes a
     program that has nothing else."""

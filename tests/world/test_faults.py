@@ -232,6 +232,7 @@ def test_nothing_strikes_in_calm() -> None:
     assert struck > 6
 
 
+@pytest.mark.usefixtures("one_session")
 def test_after_heal_the_world_converges() -> None:
     """`heal` ends all faults for good: from then on every request is answered."""
 
@@ -308,6 +309,7 @@ async def answered_once(world: World) -> float:
     return world.clock.monotonic() - began_s
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_short_test_is_struck_as_well() -> None:
     """A test that speaks for two milliseconds: at least a third of the runs notice a fault."""
     calm_s = max(foretold.run(answered_once, seed=seed).value for seed in range(20))
@@ -363,6 +365,7 @@ def test_a_careless_retry_is_found_without_sleeps() -> None:
     assert statistics.median(map(runs_from, (0, 1000, 2000))) <= 60
 
 
+@pytest.mark.usefixtures("one_session")
 def test_what_opens_in_calm_strikes_afterwards() -> None:
     """The first word is spoken inside `calm`, where nothing strikes; right after it something may,
     and after `heal` nothing does."""

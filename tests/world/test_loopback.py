@@ -47,6 +47,7 @@ async def _two_writes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     writer.close()
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("exact_time", [False, True])
 @pytest.mark.parametrize("order", ["asyncio", "any"])
 def test_two_writes_of_one_step_within_a_host(order: str, exact_time: bool) -> None:
@@ -64,6 +65,7 @@ def test_two_writes_of_one_step_within_a_host(order: str, exact_time: bool) -> N
         assert run.value == {b"headbody"}, seed
 
 
+@pytest.mark.usefixtures("one_session")
 def test_two_writes_of_one_step_between_hosts() -> None:
     """Between hosts they are segments of their own, which may be read together or one by one."""
 

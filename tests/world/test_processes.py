@@ -151,6 +151,7 @@ def ended_by(act: Callable[[Any], Any]) -> Callable[[World], Any]:
     return main
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("kind", ["kill", "crash"])
 @pytest.mark.parametrize("act", ["crash", "kill", "stop"])
 def test_a_fault_starts_no_host_that_the_test_has_ended(kind: str, act: str) -> None:
@@ -160,6 +161,7 @@ def test_a_fault_starts_no_host_that_the_test_has_ended(kind: str, act: str) -> 
     assert not any(foretold.run(main, seed=seed, faults=faults).value for seed in range(60))
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_fault_starts_again_what_it_has_killed() -> None:
     """So that the test above could fail: the fault does strike, and its host does come back."""
     begun: list[int] = []

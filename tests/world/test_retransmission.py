@@ -131,6 +131,7 @@ def test_a_reset_waits_as_data_does(fault: str) -> None:
     assert set(seen_by(main)) == {(b"413\n", "ConnectionResetError")}
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("kinds", ["hold", "swizzle"])
 def test_faults_that_hold_swallow_no_reset(kinds: str) -> None:
     """Clients of a server that resets them come to an end in every run, whatever is held when."""
@@ -318,6 +319,7 @@ def test_a_reset_that_meets_a_cut_on_its_way_is_provoked_again() -> None:
         assert 2.0 < after_s < 5.0
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("kinds", ["loss", "slow latency", "partition", "clog"])
 def test_no_fault_outlives_its_end(kinds: str) -> None:
     """Whatever the network did, an answer that was under way comes soon after `heal`."""

@@ -152,6 +152,7 @@ def test_wal_with_normal_is_whole_but_loses() -> None:
             foretold.run(dies("crash", "WAL", "NORMAL", keeps_all), seed=seed)
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("mode", ["DELETE", "TRUNCATE", "PERSIST", "WAL"])
 def test_without_syncs_it_is_caught(mode: str) -> None:
     """The planted mistake, `synchronous=OFF`: loss or damage is seen within a few tapes."""
@@ -172,6 +173,7 @@ def test_the_death_of_the_process_loses_nothing(mode: str) -> None:
     assert sum(foretold.run(main, seed=seed).value for seed in seeds()) > 10 * SEEDS
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("how", ["kill", "crash"])
 def test_an_open_transaction_is_rolled_back_by_the_next_process(how: str) -> None:
     """A process dies in the middle of a transaction that was too large for its cache, so that
@@ -234,6 +236,7 @@ def test_a_dead_connection_that_is_collected_later_harms_nobody() -> None:
     foretold.run(main)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_crash_of_apsw() -> None:
     """The other copy of SQLite has the same disk below it."""
 

@@ -68,6 +68,7 @@ def test_a_deadlock_is_found_by_looking(order: str, strategy: str) -> None:
     assert run_of(broken, order=order, strategy=strategy).virtual_s < 0.1
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize(("order", "strategy"), PLANS)
 def test_the_repaired_queue_delivers_everything(order: str, strategy: str) -> None:
     """S1.7: with the fix, all 48 events arrive, in order, on every tape."""

@@ -156,6 +156,7 @@ def logging_threads() -> Any:
 PROGRAMS = (beside_the_loop, def_endpoints, plain_hosts, logging_threads)
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_one_seed_one_run(program: Callable[..., Any]) -> None:
     """Unmodified code; equal seeds give equal digests, in every order, and recordings replay."""
@@ -206,6 +207,7 @@ async def starved_tasks(world: World) -> Any:
     return log
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("program", [starved_daemon, starved_tasks], ids=lambda p: p.__name__)
 def test_who_was_passed_over_and_never_ran(program: Callable[..., Any]) -> None:
     """A recording says so too: in its replay that step is not made either."""
@@ -286,6 +288,7 @@ def test_main_threads_of_hosts_are_their_own() -> None:
     assert foretold.run(main).value == [(False, True), (False, True)]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_plain_main_may_run_a_loop_of_its_own() -> None:
     """As most programs do: `def main(): asyncio.run(serve())`."""
 
@@ -565,6 +568,7 @@ def test_an_executor_that_the_program_has_shut_down_stays_so() -> None:
         pool.submit(int)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_threads_that_are_stuck_between_two_lines_are_ended() -> None:
     """With `preempt="lines"` Python 3.11 traces them, and a traced thread that is ended entered no
     function again: the run never came back."""

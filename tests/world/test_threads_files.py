@@ -29,6 +29,7 @@ def in_threads(*works: Callable[[], Any]) -> None:
         thread.join()
 
 
+@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize("mode", ["r", "rb", "rwb"])
 @pytest.mark.parametrize("by", ["readline", "iteration"])
 def test_two_readers_of_one_socket_file(mode: Any, by: str) -> None:
@@ -62,6 +63,7 @@ def test_two_readers_of_one_socket_file(mode: Any, by: str) -> None:
         assert sorted(foretold.run(main, seed=seed).value) == whole
 
 
+@pytest.mark.usefixtures("one_session")
 def test_writers_into_a_full_pipe() -> None:
     """One waits in `write` until somebody reads, the others for the buffer it is in."""
 
@@ -88,6 +90,7 @@ def test_writers_into_a_full_pipe() -> None:
         assert foretold.run(main, seed=seed).value == 300_000
 
 
+@pytest.mark.usefixtures("one_session")
 def test_lines_of_threads_on_a_slow_disk() -> None:
     """Threads print into one file while the disk is slow: each line is whole."""
 

@@ -124,6 +124,7 @@ def test_a_duplicate_comes_late(through: str) -> None:
         assert count.effect == 1
 
 
+@pytest.mark.usefixtures("one_session")
 @WAYS
 def test_a_client_goes_in_the_middle(through: str) -> None:
     """While its request is worked on, or before all of it was sent. The application may hear of it;
@@ -139,6 +140,7 @@ def test_a_client_goes_in_the_middle(through: str) -> None:
     assert logs == {("enters", "works", "done"), ("enters", "cut off")}
 
 
+@pytest.mark.usefixtures("one_session")
 @WAYS
 def test_a_client_goes_though_its_request_never_enters(through: str) -> None:
     """The process dies while half of a request is on its way: the client leaves all the same, and
@@ -161,6 +163,7 @@ def test_a_client_goes_though_its_request_never_enters(through: str) -> None:
     assert ("RemoteProtocolError", ()) in seen, "it had sent all, and hears that the server is gone"
 
 
+@pytest.mark.usefixtures("one_session")
 @WAYS
 def test_a_server_is_restarted_with_requests_in_flight(through: str) -> None:
     """Who is inside gets an error and its work is cut off where it is; later it is up again."""
@@ -224,6 +227,7 @@ def test_a_slow_client_sends_in_pieces(through: str) -> None:
     assert len(began_ended) == 6
 
 
+@pytest.mark.usefixtures("one_session")
 @WAYS
 def test_a_request_enters_while_another_is_held_inside(through: str) -> None:
     """One is suspended, the other begins and ends, the first goes on: S0.24."""
@@ -303,6 +307,7 @@ def test_the_correction_survives_all_kinds() -> None:
     assert {name for name, count in counts.items() if not count.effect} == set()
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_run_has_some_kinds_and_not_all() -> None:
     """Swarm: which kinds a run has is drawn, and stands on its tape in words."""
     runs = [

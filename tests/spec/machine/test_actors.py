@@ -31,6 +31,7 @@ class Meeting(foretold.Machine):
         self.inside.remove(actor.name)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_calls_overlap() -> None:
     """Up to four at once, never two of one actor, and not in every run."""
     seen = set()
@@ -42,6 +43,7 @@ def test_calls_overlap() -> None:
     assert min(seen) <= 2
 
 
+@pytest.mark.usefixtures("one_session")
 def test_one_actor_acts_step_by_step() -> None:
     """`actors=1`: each call returns before the next begins; said by the class or by a setting."""
     for seed in range(10):
@@ -106,6 +108,7 @@ def test_a_missing_attribute_says_where_to_set_it() -> None:
         foretold.run(Forgot)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_values_are_seen_when_the_rule_has_returned() -> None:
     """Not while it is under way; and by all actors."""
 
@@ -143,6 +146,7 @@ def test_a_race_is_found_and_its_correction_holds() -> None:
     assert foretold.explore(GuardedTill, runs=100, confirm=False).failure is None
 
 
+@pytest.mark.usefixtures("one_session")
 def test_one_tape_one_run() -> None:
     """The same seed gives the same digest, and so does the recording; other seeds give others."""
     digests = set()

@@ -11,6 +11,7 @@ import foretold
 from foretold.world.world import World
 
 
+@pytest.mark.usefixtures("one_session")
 def test_after_every_step() -> None:
     """Once when all is set up, and once after each call that has returned."""
 
@@ -130,6 +131,7 @@ def test_preconditions_of_invariants() -> None:
     foretold.run(Sometimes)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_quiet_means_that_nobody_is_at_work() -> None:
     """No call is under way, background work has had its time, and no fault strikes; at the end of
     each run, and before it in some."""

@@ -71,6 +71,7 @@ def test_all_else_fails_the_run_and_names_the_rule(is_async: bool) -> None:
     assert raised.value.__notes__ == [f"foretold: raised by {function.__name__}()"]
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_failure_ends_the_others_and_teardown_runs() -> None:
     """Who is in the middle of something is cancelled; what teardown raises then does not count."""
     log: list[str] = []

@@ -168,6 +168,7 @@ def test_runner_is_the_machine() -> None:
     foretold.run(Itself)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_bundles_hold_what_rules_return() -> None:
     """Only that, and nothing before it was made: a rule without a value to draw is not applied."""
 
@@ -190,6 +191,7 @@ def test_bundles_hold_what_rules_return() -> None:
         foretold.run(Kept, seed=seed)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_a_value_of_any_age_is_drawn() -> None:
     """Not only the newest: over some runs each of three values comes up."""
     seen: Counter[int] = Counter()
@@ -210,6 +212,7 @@ def test_a_value_of_any_age_is_drawn() -> None:
     assert min(seen[n] for n in range(3)) > 50
 
 
+@pytest.mark.usefixtures("one_session")
 def test_consumed_values_are_gone() -> None:
     """Each value is consumed once at most, also out of a list."""
 
@@ -336,6 +339,7 @@ def test_initialize_comes_first_and_once_in_any_order() -> None:
     assert all(set(each[2:]) <= {"step"} for each in runs)
 
 
+@pytest.mark.usefixtures("one_session")
 def test_preconditions_hold() -> None:
     """A rule is applied only while its preconditions hold; one may ask for the actor."""
 
