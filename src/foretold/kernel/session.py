@@ -31,6 +31,10 @@ _sessions = 0
 _failures = 0
 SESSIONS_PER_COLLECTION = 200
 FAILURES_PER_COLLECTION = 50
+OBJECTS_USUAL = 100_000
+"""A look at everything takes longer on a larger heap, and is made less often there: up to ten times
+as seldom."""
+_sessions_due, _failures_due = SESSIONS_PER_COLLECTION, FAILURES_PER_COLLECTION
 
 
 @contextlib.contextmanager
@@ -110,23 +114,32 @@ def begin_run() -> None:
     Of a run that failed something may still be in use here, and be frozen with the rest; so once in
     a while everything is looked at.
     """
-    global _failures
+    global _failures, _failures_due
     if _depth < 2:
         return  # a session for this run alone
-    if _failures >= FAILURES_PER_COLLECTION:
+    if _failures >= _failures_due:
         _failures = 0
         gc.unfreeze()
-    gc.collect()
+        gc.collect()
+        _failures_due = _due(FAILURES_PER_COLLECTION)
+    else:
+        gc.collect()
     gc.freeze()
+
+
+def _due(usual: int) -> int:
+    """After how many the next look at everything is due, when one has just been made."""
+    return int(usual * min(max(1.0, len(gc.get_objects()) / OBJECTS_USUAL), 10.0))
 
 
 def _collect_what_runs_left() -> None:
     """A failing run lives as long as its exception, and is then old garbage that nobody looks for.
 
     Python itself collects old objects rarely, and what is frozen never; so every so many sessions
-    we do. A full collection takes some ten milliseconds on a large heap.
+    we do. A full collection takes some tenths of a second on a large heap.
     """
-    global _sessions
+    global _sessions, _sessions_due
     _sessions += 1
-    if _sessions % SESSIONS_PER_COLLECTION == 0:
+    if _sessions >= _sessions_due:
         gc.collect()
+        _sessions, _sessions_due = 0, _due(SESSIONS_PER_COLLECTION)
