@@ -259,7 +259,6 @@ def two_writers(begin: str) -> Callable[[], int]:
     return main
 
 
-@pytest.mark.usefixtures("one_session")
 @pytest.mark.parametrize(("order", "strategy"), PLANS)
 def test_threads_wait_for_each_others_transactions(order: str, strategy: str) -> None:
     """With `BEGIN IMMEDIATE` no update is lost, on any tape; each tape repeats itself."""
@@ -270,7 +269,6 @@ def test_threads_wait_for_each_others_transactions(order: str, strategy: str) ->
         assert again.digest == done.digest
 
 
-@pytest.mark.usefixtures("one_session")
 def test_a_lost_update_is_found() -> None:
     """The planted mistake, without a transaction: some tapes lose an update, the calm one not."""
     values = [run_of(two_writers(""), seed, order="any").value for seed in range(30)]
@@ -278,7 +276,6 @@ def test_a_lost_update_is_found() -> None:
     assert run_of(two_writers(""), 0, order="asyncio", strategy="fifo").value == 4
 
 
-@pytest.mark.usefixtures("one_session")
 def test_one_connection_in_several_threads() -> None:
     """One thread waits inside SQLite for somebody's transaction; another one wants the same
     connection. In real time both would stand still for ever."""
@@ -390,7 +387,6 @@ def test_a_failing_disk_is_sqlites_own_error(failing: str, statement: str) -> No
     assert foretold.run(main).value == [0]
 
 
-@pytest.mark.usefixtures("one_session")
 def test_short_writes_are_written_on() -> None:
     """A disk may take less than was asked for: SQLite's layer goes on with the rest."""
 
@@ -577,7 +573,6 @@ def test_sqlite_may_be_imported_inside_the_run() -> None:
     assert (output.stdout, output.stderr) == ("['app.db'] True\nFalse\n", "")
 
 
-@pytest.mark.usefixtures("one_session")
 def test_a_host_that_is_stopped_in_the_middle_of_a_write() -> None:
     """SIGTERM reaches a process whose main thread is inside SQLite. Its C code is not disturbed:
     the write is done, then the process ends as usual, with its `finally`; and no run fails."""
