@@ -21,7 +21,7 @@ from foretold.world.extensions import escape_of
 from tests.compat import native_programs
 
 CHILD = Path(__file__).with_name("native_child.py")
-PROCESSES = 4
+PROCESSES = 2
 LOUD_S_MAX = 5
 DRAW = {"numpy", "bcrypt", "cryptography", "uuid_utils", "argon2", "nacl"}
 """Libraries whose programs ask for randomness: other seeds give other values."""

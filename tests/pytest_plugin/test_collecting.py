@@ -237,7 +237,7 @@ def test_with_xdist_all_workers_go_by_one_seed(pytester: pytest.Pytester):
     pytest.importorskip("xdist")
     pytester.makepyfile(test_a=holds(), test_b=holds("(runs=7)"))
     spread = pytester.runpytest_subprocess("-v", "-n2", "--foretold-seed=5")
-    alone = pytester.runpytest_subprocess("-v", "--foretold-seed=5")
+    alone = pytester.runpytest("-v", "--foretold-seed=5")
     for result in (spread, alone):
         result.assert_outcomes(passed=2)
         result.stdout.fnmatch_lines(["foretold: 2 tests simulated, 107 runs, *"])

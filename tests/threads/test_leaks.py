@@ -24,9 +24,9 @@ from foretold.world.world import World
 from tests.helpers import run_of, soak
 from tests.threads.kernels import KERNELS
 
-RUNS = 150
+RUNS = 100
 RUNS_SOAK = 1_000
-RUNS_BEFORE = 200
+RUNS_BEFORE = 100
 """So many runs come first: tables grow, and what earlier tests have left is freed."""
 MEMORY_MB_MAX = 8
 TASKS_MAX = 2

@@ -568,13 +568,13 @@ def test_blocking_sockets_on_another_host() -> None:
 
 
 def test_closed_connections_are_forgotten() -> None:
-    """Three hundred connections leave nothing in the tables of either host."""
+    """A hundred connections leave nothing in the tables of either host."""
 
     async def main(world: World) -> Any:
         host = world.host("one")
         host.start(echo_server)
         await host.listening(80)
-        for _ in range(300):
+        for _ in range(100):
             await ask("one")
         await asyncio.sleep(1)
         return len(host.stack.ends), len(world.home.stack.ends), len(world.wire.queue)
