@@ -11,11 +11,16 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs so, and tests of Ctrl-C start processes of their own.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _COST = "cpu_s"
 _CHILDREN = "children_cpu_s"
