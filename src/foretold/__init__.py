@@ -76,7 +76,7 @@ else:
         with without_collections():
             import foretold.engine as engine
 
-            globals()[name] = value = getattr(engine, name)
+        globals()[name] = value = getattr(engine, name)
         return value
 
 

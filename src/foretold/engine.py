@@ -7,8 +7,15 @@ can be simulated. So all that is heavy or particular about its platform stands b
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import foretold.models as models
+import foretold.pytest_support.raising  # noqa: F401  # outcomes raise as tests do from here on
+from foretold import harness
 from foretold.handles import Web  # its class in the engine needs httpx, which not everybody has
 from foretold.kernel.clock import Clock, ManualClock, SystemClock
+from foretold.pytest_support import shared, simulate
+from foretold.search.checking.replay import replay
+from foretold.search.explore import Progress, explore
+from foretold.search.failures.failure import Failure, Outcome
 from foretold.spec.checkers.causal import causal
 from foretold.spec.checkers.either import either
 from foretold.spec.checkers.history import UNKNOWN, Operation
@@ -28,24 +35,16 @@ from foretold.spec.prophecy import Prophecy
 from foretold.spec.refine import refines
 from foretold.spec.serial import same, serially
 from foretold.spec.workload import between, choose, draw, together
+from foretold.story.tale import Delay
 from foretold.tape import Tape, enumerate_tapes
 from foretold.world import faults
 from foretold.world.run import Run, run
 
 if TYPE_CHECKING:
-    import foretold.models as models
-    from foretold import harness
-
     # To type checkers, and so to editors, what tests hold has only the members that are for users.
     from foretold.handles import Host, World
-    from foretold.pytest_support.fresh import shared
-    from foretold.pytest_support.simulate import simulate
-    from foretold.search.checking.replay import replay
-    from foretold.search.explore import Progress, explore
-    from foretold.search.failures.failure import Failure, Outcome
     from foretold.services.postgres.server import Postgres
     from foretold.spec.machine.bundles import Bundle, consumes
-    from foretold.story.tale import Delay
 
     def current_world() -> World:
         """The world of this run."""
@@ -57,31 +56,16 @@ else:
 
     LATER = {
         "Bundle": "foretold.spec.machine.bundles",
-        "Delay": "foretold.story.tale",
-        "Failure": "foretold.search.failures.failure",
-        "Outcome": "foretold.search.failures.failure",
         "Postgres": "foretold.services.postgres.server",
-        "Progress": "foretold.search.explore",
         "consumes": "foretold.spec.machine.bundles",
-        "explore": "foretold.search.explore",
-        "replay": "foretold.search.checking.replay",
-        "shared": "foretold.pytest_support",
-        "simulate": "foretold.pytest_support",
     }
-    MODULES_LATER = ("harness", "models")
 
     def __getattr__(name: str) -> Any:
-        """What a run does not need is not loaded before it is asked for, so that a process that
-        replays one tape is short. Bundles are strategies of Hypothesis, which takes half a second
-        to import, and few runs have a database."""
-        if name in MODULES_LATER:
-            return importlib.import_module(f"foretold.{name}")
-        if name not in LATER:
-            raise AttributeError(f"module 'foretold' has no attribute {name!r}")
-        if LATER[name].startswith("foretold.search"):
-            # Outcomes raise as tests do from here on.
-            importlib.import_module("foretold.pytest_support.raising")
-        return getattr(importlib.import_module(LATER[name]), name)
+        """Bundles are strategies of Hypothesis, which takes half a second to import, and few runs
+        have a database: not before somebody wants one."""
+        if name in LATER:
+            return getattr(importlib.import_module(LATER[name]), name)
+        raise AttributeError(f"module 'foretold' has no attribute {name!r}")
 
 
 __all__ = [

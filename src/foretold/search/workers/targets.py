@@ -9,13 +9,11 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foretold.errors import TargetError, UsageError
+from foretold.harness.program import ScenarioProgram, load_program
 from foretold.scenario.source import is_scenario
-
-if TYPE_CHECKING:
-    from foretold.harness.program import ScenarioProgram
 
 _HOW = "Name it as module:function, path/to/file.py:function or tests/test_x.py::test_y."
 TARGET_CHARS_MAX = 1_000
@@ -120,8 +118,6 @@ def find_function(target: str) -> Callable[..., Any]:
 
 def find_scenario(path: str, harness: str = "") -> ScenarioProgram:
     """The program of a scenario file. `harness`: what the user wants it to be played on."""
-    from foretold.harness.program import load_program  # with all of harness/: few targets need it
-
     if not Path(path).is_file():
         raise TargetError(f"there is no file {path!r}")
     here = Path.cwd()
