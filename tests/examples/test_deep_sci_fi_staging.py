@@ -62,7 +62,7 @@ def serving(*bugs: str) -> Iterator[str]:
 def test_the_rules_run_against_a_server() -> None:
     """Nothing fails; proposals become worlds, and what needs a world succeeds as well."""
     with serving() as url:
-        smoke = explore_url(Staging, url, runs=3, seed=1)
+        smoke = explore_url(Staging, url, runs=8, seed=1)
     assert smoke.error is None
     done = {name for name, count in smoke.tally.rules.items() if count.succeeded}
     assert {"propose", "submit", "validate", "settle"} <= done, done
@@ -79,7 +79,7 @@ def test_an_answer_that_is_taken_back_is_seen() -> None:
     """Planted: a proposal is told to be in validation, and its page calls it a draft. There is no
     database to look into; two answers contradict each other."""
     with serving("submission_not_stored") as url:
-        smoke = explore_url(Staging, url, runs=3, seed=1)
+        smoke = explore_url(Staging, url, runs=8, seed=1)
     assert "a status that was told is not taken back" in str(smoke.error)
     assert "now = 'draft'" in str(smoke.error)
 
