@@ -43,8 +43,8 @@ class Dumped(DeepSciFi):
 def seen(seed: int) -> tuple[str, str]:
     """The digest of a run, and one of all that it has left in the database.
 
-    As in searches and replays, the first run of a tape warms up and does not count: it imports
-    modules and fills caches of libraries."""
+    As in searches and replays, the first run of a tape warms up and does not count: it makes what
+    the platform makes once in a process (the TLS context of its callbacks, which draws entropy)."""
     foretold.run(Dumped, seed=seed)
     digest = foretold.run(Dumped, seed=seed).digest
     left = json.dumps(Dumped.last, sort_keys=True)
