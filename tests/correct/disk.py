@@ -139,7 +139,7 @@ async def config_by_rename(world: World, *, broken: bool) -> None:
     await asyncio.sleep(0.2)
 
 
-@program(runs_max=100)
+@program()
 async def sqlite_counter(world: World, *, broken: bool) -> None:
     """Each change is a transaction that locks before it reads. Broken: it reads before."""
     os.makedirs("/srv", exist_ok=True)

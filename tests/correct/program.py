@@ -35,7 +35,7 @@ class Program:
 
 
 def program(
-    *, faults: FaultSet | None = None, runs_max: int = 50, slow: bool = False
+    *, faults: FaultSet | None = None, runs_max: int = 150, slow: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a program to the list."""
 
