@@ -28,7 +28,9 @@ from tests.conformance.exclusions import excluded_here
 from tests.conformance.redirect import IN_A_WORLD, LastInFirstOutLoop, OurLoop, lead
 from tests.conformance.worlds import lead_into_worlds, plant_a_mistake
 
-TEST_S_MAX = 20.0
+TEST_S_MAX = 90.0
+"""Nobody waits for it but a test that is stuck. The slowest (`test_drain_raises`: 16,000 buffered
+writes, which asyncio of 3.12 and 3.13 sums up at each of them) takes 24 s on a busy machine."""
 EXCLUDED_TEST_S_MAX = 3.0
 MESSAGE_MAX = 2_000
 
