@@ -88,6 +88,12 @@ def _lend_terminal() -> None:
         watching.watchdog.said_to = _terminal
 
 
+def _aging() -> Any:
+    """What makes one session after the other cheaper, if there was one."""
+    patching: Any = sys.modules.get("foretold.kernel.patches")
+    return None if patching is None else patching.patches.aging
+
+
 def _pin_hashes() -> None:
     """Execute this pytest once more, with PYTHONHASHSEED=0, if strings have other hashes here.
 
@@ -360,6 +366,8 @@ class PytestRun:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Tell a simulated test which item it is."""
         _lend_terminal()
+        if (aging := _aging()) is not None:
+            aging.watch()
         if hasattr(item, "foretold_begin"):  # a scenario
             item.foretold_begin(self.options, item.stash.setdefault(_RECORD, {}))
         if not _is_simulated(item):
@@ -415,6 +423,8 @@ class PytestRun:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if (aging := _aging()) is not None:
+            aging.end()
         never: dict[str, str] = {}
         if self.records and self._judges() and session.exitstatus == pytest.ExitCode.OK:
             from foretold.pytest_support.summary import never_reached

@@ -254,7 +254,8 @@ _BOUND: Final[dict[str, Callable[..., Any]]] = {"now": _now, "utcnow": _utcnow}
 _OWN: Final = (real.datetime_now, real.datetime_utcnow)
 
 
-def _is_bound_clock(builtin: BuiltinFunctionType) -> bool:
+def is_bound_clock(builtin: BuiltinFunctionType) -> bool:
+    """Whether it is a `now` or `utcnow` of somebody's, not ours."""
     return (
         builtin.__name__ in _BOUND
         and isinstance(builtin.__self__, type)
@@ -281,7 +282,7 @@ def find_bound_methods(among: list[BuiltinFunctionType] | None = None) -> list[S
     return [
         Swap(builtin, functools.partial(_BOUND[builtin.__name__], builtin.__self__))
         for builtin in builtins
-        if _is_bound_clock(builtin)
+        if is_bound_clock(builtin)
     ]
 
 

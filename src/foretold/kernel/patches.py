@@ -23,6 +23,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
+from sys import getrefcount
 from types import BuiltinFunctionType
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ from foretold.kernel import (
     machine_patches,
     tls_patches,
 )
+from foretold.kernel.aging import Aging, collections, young
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.libraries import numpy
 from foretold.kernel.native import extensions, libpq, openssl, uuid_utils
@@ -49,10 +51,6 @@ from foretold.kernel.sqlite import adopt as sqlite
 from foretold.kernel.swap import Changes, ProcessChange, Swap, Swaps
 from foretold.kernel.syscalls import c_functions, dispatch, interpreter, reality, types
 from foretold.kernel.threads import alone, listing, locks, start
-
-_FIRST_THAT_AGES: Final = 0 if sys.version_info >= (3, 14) else 1
-"""The first generation of the collector that makes old objects: since 3.14 there is none between
-the young and the old."""
 
 
 class Patches:
@@ -68,6 +66,7 @@ class Patches:
         self._marks: tuple[int, ...] = ()
         self._caught = False
         """Whether somebody has looked at the heap since `install`."""
+        self.aging = Aging(_to_be_kept)
         self._bound: list[Swap] = []
         self._of_locks: list[BuiltinFunctionType] = []
         self._drivers: tuple[str, ...] = ()
@@ -180,30 +179,39 @@ class Patches:
         """As `scan_bound_methods`, but looks only at what can be new since the last time.
 
         For those who install for a single run: a scan of a large heap costs more than a short run.
-        Objects made since then are young, unless the collector has promoted them or modules were
-        imported; then everything is looked at again.
+        Objects made since then are young, or were seen while they were (`aging.py`). Where that is
+        not sure, because a collection has made them old or modules were imported, everything is
+        looked at again.
         """
         self._caught = True
-        if self._heap_marks() == self._marks:
-            known = {id(swap.function) for swap in self._bound}
-            young = [t for age in (0, 1) for t in gc.get_objects(age) if id(t) not in known]
-            heap = _of_interest(young)
-            builtins = clock_patches.builtins_on_the_heap(heap)
-            self._bound += clock_patches.find_bound_methods(builtins)
-            self._of_locks += locks.bound_methods_of_locks(builtins)
-        else:
+        grown = [] if self._heap_marks() == self._marks != () else self.aging.seen()
+        if grown is None:
+            self._bound, self._of_locks = [], []
             heap = _of_interest(gc.get_objects())
-            builtins = clock_patches.builtins_on_the_heap(heap)
-            self._bound = clock_patches.find_bound_methods(builtins)
-            self._of_locks = locks.bound_methods_of_locks(builtins)
+        else:
+            self._let_go()
+            known = {id(swap.function) for swap in self._bound} | {*map(id, self._of_locks)}
+            new = {id(thing): thing for thing in _of_interest(young()) + grown}
+            heap = [thing for key, thing in new.items() if key not in known]
+            grown.clear()
+            new.clear()  # as with the heap below
+        builtins = clock_patches.builtins_on_the_heap(heap)
+        self._bound += clock_patches.find_bound_methods(builtins)
+        self._of_locks += locks.bound_methods_of_locks(builtins)
         locks.remember_bound_methods(self._of_locks)
         self._changes.apply(*self._bound)
         _learn_generators(heap)
 
+    def _let_go(self) -> None:
+        """Of methods that were found in earlier sessions, those that only we still hold."""
+        self._bound = [swap for swap in self._bound if getrefcount(swap.function) > 2]
+        kept = self._of_locks
+        self._of_locks = [kept[n] for n in range(len(kept)) if getrefcount(kept[n]) > 2]
+
     def _heap_marks(self) -> tuple[int, ...]:
-        """Changes whenever young objects may have become old ones."""
-        collected = [generation["collections"] for generation in gc.get_stats()]
-        return len(sys.modules), *collected[_FIRST_THAT_AGES:]
+        """Changes whenever young objects may have become old ones; empty where nobody can tell."""
+        counted = collections()
+        return () if counted is None else (len(sys.modules), counted)
 
     # --- active ------------------------------------------------------------------------------
 
@@ -281,6 +289,20 @@ class Patches:
         finally:
             if computer is not None and self._computer is not None:
                 running[get_ident()] = computer
+
+
+def _to_be_kept(heap: list[Any]) -> list[Any]:
+    """Of objects that become old, those that a session has to know."""
+    found = _of_interest(heap)
+    of_locks = locks.bound_methods_of_locks(clock_patches.builtins_on_the_heap(found))
+    kept = {*map(id, of_locks)}
+    return [
+        thing
+        for thing in found
+        if type(thing) is not BuiltinFunctionType
+        or id(thing) in kept
+        or clock_patches.is_bound_clock(thing)
+    ]
 
 
 def _of_interest(heap: list[Any]) -> list[Any]:

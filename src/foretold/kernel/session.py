@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from foretold.errors import UsageError
 from foretold.kernel import real
@@ -53,11 +53,13 @@ def session() -> Iterator[None]:
         return
     was_enabled = gc.isenabled()
     installed = False
-    # Those who watch the collector (Dask's workers do) would look at the real machine in a run.
-    watchers, gc.callbacks[:] = gc.callbacks[:], []
+    watchers: list[Any] = []
     try:
         gc.disable()
         _collect_what_runs_left()
+        # Those who watch the collector (Dask's workers do) would look at the real machine in a run.
+        watchers, gc.callbacks[:] = gc.callbacks[:], []
+        patches.aging.pause(watchers)
         patches.install()
         installed, _depth = True, 1
         patches.catch_bound_methods()
@@ -70,6 +72,7 @@ def session() -> Iterator[None]:
         if installed:
             patches.remove()  # after it: a collection makes the next session scan the whole heap
         gc.unfreeze()  # also what others froze: that only makes it collectable again
+        patches.aging.begin_anew(watchers)
         gc.callbacks[:0] = watchers
         if was_enabled:
             gc.enable()
