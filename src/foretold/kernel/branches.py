@@ -74,6 +74,8 @@ class _Code:
 class Branches:
     """Watches the branches of many runs, one run after the other."""
 
+    tears = False
+
     def __init__(self, names: Sequence[str] = (), told_max: int | None = None) -> None:
         self.features: set[Feature] = set()
         """Of the last run. What was told `told_max` times may be left out."""

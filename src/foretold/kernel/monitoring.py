@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
 from foretold.errors import UsageError
+from foretold.kernel.torn import NOWHERE, torn
 from foretold.kernel.waiting import is_library, is_ours
 
 monitoring: Final[Any] = getattr(sys, "monitoring", None)
@@ -85,6 +86,9 @@ def take_tool(name: str, setting: str) -> int:
 class Watcher(Protocol):
     """Is told of lines."""
 
+    tears: bool
+    """Whether it is told of a line again where that can be torn."""
+
     def covers(self, file: str) -> bool: ...
 
     def at_line(self, code: CodeType, before: int, line: int) -> None:
@@ -100,14 +104,17 @@ _watchers: tuple[Watcher, ...] = ()
 class _Frame:
     """What is called for each line of one frame."""
 
-    __slots__ = ("before",)
+    __slots__ = ("before", "torn")
 
-    def __init__(self, before: int) -> None:
+    def __init__(self, code: CodeType, before: int) -> None:
         self.before = before
+        self.torn = torn(code) if any(each.tears for each in _watchers) else NOWHERE
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
         if event == "line":
             code, line = frame.f_code, frame.f_lineno
+            if self.torn is not NOWHERE:
+                frame.f_trace_opcodes = line in self.torn.lines
             before, self.before = self.before, line
             for watcher in _watchers:
                 if watcher.covers(code.co_filename):
@@ -117,6 +124,11 @@ class _Frame:
             for watcher in _watchers:
                 if watcher.covers(code.co_filename):
                     watcher.at_return(code, self.before)
+        elif event == "opcode" and frame.f_lasti in self.torn.offsets:
+            code = frame.f_code
+            for watcher in _watchers:
+                if watcher.tears and watcher.covers(code.co_filename):
+                    watcher.at_line(code, self.before, self.before)
         return self
 
 
@@ -125,7 +137,7 @@ def _trace(frame: FrameType, event: str, arg: object) -> Any:
     file = frame.f_code.co_filename
     for watcher in _watchers:
         if watcher.covers(file):
-            return _Frame(frame.f_lineno)
+            return _Frame(frame.f_code, frame.f_lineno)
     return None
 
 
@@ -141,7 +153,7 @@ def begin_tracing(watcher: Watcher, frame: FrameType | None) -> None:
     begin_in_thread()
     while frame is not None and sys.gettrace() is _trace:
         if watcher.covers(frame.f_code.co_filename) and not isinstance(frame.f_trace, _Frame):
-            frame.f_trace = _Frame(frame.f_lineno)
+            frame.f_trace = _Frame(frame.f_code, frame.f_lineno)
         frame = frame.f_back
 
 

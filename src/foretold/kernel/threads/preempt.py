@@ -6,8 +6,8 @@ it is asked for, and for some modules only. How many lines lie between two looks
 run; at each of them the tape may let another thread go on, as it may at a lock.
 
 By `sys.monitoring` where there is one, else (Python 3.11) by `sys.settrace`. Both are in place only
-while threads are there. A line is more than what CPython does without interruption: what one line
-does is never torn here.
+while threads are there. Within a line it is looked after calls as well, where the line reads and
+writes something shared (`torn.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from foretold.kernel.monitoring import (
     take_tool,
 )
 from foretold.kernel.threads.baton import strand_of
+from foretold.kernel.torn import torn
 from foretold.tape.streams import TapeRandom
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def preempt_of_search(wanted: str) -> str:
 class _Lines(Chosen):
     """What is in place while threads are there."""
 
+    tears = True
+
     def __init__(self) -> None:
         super().__init__()
         self.codes: set[CodeType] = set()
@@ -118,8 +121,18 @@ def _at_start(code: CodeType, offset: int) -> Any:
     """A function begins, or goes on: from here on its lines are told, if it is one in question."""
     if _lines.covers(code.co_filename) and code not in _lines.codes:
         _lines.codes.add(code)
-        monitoring.set_local_events(_lines.tool, code, monitoring.events.LINE)
+        events = monitoring.events
+        wanted = events.LINE | events.INSTRUCTION if torn(code).lines else events.LINE
+        monitoring.set_local_events(_lines.tool, code, wanted)
     return monitoring.DISABLE
+
+
+def _at_instruction(code: CodeType, offset: int) -> Any:
+    """The same before each instruction of code with a line that can be torn; once, for others."""
+    if offset not in torn(code).offsets:
+        return monitoring.DISABLE
+    _at_line(code, 0)
+    return None
 
 
 def _look(strand: Strand) -> None:
@@ -164,6 +177,7 @@ def _begin_monitoring() -> None:
     _lines.tool = tool = take_tool("foretold", 'preempt="lines"')
     events = monitoring.events
     monitoring.register_callback(tool, events.LINE, _at_line)
+    monitoring.register_callback(tool, events.INSTRUCTION, _at_instruction)
     for event in (events.PY_START, events.PY_RESUME):
         monitoring.register_callback(tool, event, _at_start)
     monitoring.set_events(tool, events.PY_START | events.PY_RESUME)
@@ -181,7 +195,7 @@ def _end_monitoring(tool: int) -> None:
     _lines.codes.clear()
     monitoring.set_events(tool, 0)
     events = monitoring.events
-    for event in (events.LINE, events.PY_START, events.PY_RESUME):
+    for event in (events.LINE, events.INSTRUCTION, events.PY_START, events.PY_RESUME):
         monitoring.register_callback(tool, event, None)
     monitoring.free_tool_id(tool)
 
