@@ -215,6 +215,8 @@ class Watchdog:
         """When all runs are to end, as an instant of `real.monotonic`."""
         self.last_words: Callable[[str], object] = say
         """Who is told before the process is ended. In a worker: how the parent is told."""
+        self.rests = False
+        """Runs are not watched, whatever their limits: somebody else watches the process."""
         self._said_to = 2
         self._farewells: list[Callable[[LimitExceeded], str]] = []
 
@@ -232,6 +234,8 @@ class Watchdog:
 
     def begin(self, watch: Watch) -> None:
         """Watch a run."""
+        if self.rests:
+            return
         self._watch = watch
         if not self.is_alive:
             self._start(watch)

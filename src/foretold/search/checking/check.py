@@ -37,8 +37,9 @@ from foretold.search.planning.portfolio import plans_for, run_seed, settings_of
 from foretold.tape import Tape
 from foretold.world.settings import Settings
 
-ALIKE = 4
-"""So many processes with equal addresses must agree, and one of them may not."""
+ALIKE = 8
+"""So many processes with equal addresses must agree, and one of them may not. What a coin decides
+would pass for addresses once in 25 times."""
 HASH_SEEDS_MAX = 4_294_967_295
 _ORDINALS = ("first", "second", "third")
 
@@ -186,7 +187,7 @@ class _Checker:
         with fixed_addresses() as fixed:
             if not fixed:
                 return None
-            # A thread that the system lets wait may allocate in between: one of them may differ.
+            # A thread of a library may allocate at a chance moment: one of them may differ.
             seen = Counter[object]()
             while max(seen.values(), default=0) < ALIKE:
                 seen[self._fresh(tape, hash_seed).digests] += 1

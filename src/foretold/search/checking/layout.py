@@ -9,10 +9,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 LITTER_OBJECTS = 20_000
 _ASK = 0xFFFFFFFF
 _NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of <sys/personality.h>
+
+
+def _personality() -> Any:
+    return getattr(ctypes.CDLL(None), "personality", None)
+
+
+def has_fixed_addresses() -> bool:
+    """Whether this process was started inside of it."""
+    personality = _personality()
+    former = -1 if personality is None else personality(_ASK)
+    return former != -1 and bool(former & _NO_RANDOM_ADDRESSES)
 
 
 @contextmanager
@@ -21,7 +33,7 @@ def fixed_addresses() -> Iterator[bool]:
 
     It is denied in many containers, and the call exists on Linux alone.
     """
-    personality = getattr(ctypes.CDLL(None), "personality", None)
+    personality = _personality()
     former = -1 if personality is None else personality(_ASK)
     if personality is None or former == -1:
         yield False

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from foretold.errors import ForetoldError, Hang, TimeUp
-from foretold.search.checking.layout import litter
+from foretold.kernel.watchdog import watchdog
+from foretold.search.checking.layout import has_fixed_addresses, litter
 from foretold.search.checking.leftovers import changes, module_state
 from foretold.search.workers.warming import in_silence, warm_up
 from foretold.story.signature import Signature, signature_of, text_of
@@ -137,6 +138,8 @@ def observed_by_child(
     main: Callable[[Any], Any], tape: Tape, entries: str | None, *, littered: bool = False
 ) -> Observation:
     """What a process does that was started to run a tape for another one."""
+    # Where addresses are compared: a thread that wakes up by the real clock would allocate some.
+    watchdog.rests = entries is not None and has_fixed_addresses()
     kept = litter() if littered else []
     seen = observe(main, tape) if entries is None else look_closely(main, tape, Path(entries))
     kept.clear()  # not before: what comes next was to lie elsewhere
