@@ -29,9 +29,11 @@ class FileCalls(Process, DescriptorCalls):
         try:
             opened = self.fs.open(name, flags, mode & ~self.umask_bits, self.base(dir_fd))
         except FileNotFoundError as error:
-            if flags & _CHANGES:
+            if flags & _CHANGES or (
+                (found := self.missing("open", path, dir_fd, error.errno)) is None
+            ):
                 raise
-            return self.missing("open", path, dir_fd, error)
+            return found
         self.passes("open")
         if isinstance(opened, OpenFile):
             return self.give(opened)

@@ -77,7 +77,7 @@ class NameCalls(Process):
             try:
                 node = self.fs.node(text(path), self.cwd)
             except OSError as error:
-                self.missing(call, path, None, error)
+                self.missing(call, path, None, error.errno)
                 raise
         if not isinstance(node, Directory):
             raise failure(errno.ENOTDIR)

@@ -179,11 +179,16 @@ class Process:
         """The path as the real machine would name it; only by its text."""
         return os.path.normpath(os.path.join(self.base(dir_fd).path, text(path)))
 
-    def missing(self, call: str, path: Any, dir_fd: int | None, error: OSError) -> RealPath:
+    def missing(
+        self, call: str, path: Any, dir_fd: int | None, number: int | None
+    ) -> RealPath | None:
         """Something that is to be read is not on this disk. If it is a source, it is read from the
-        real one; if the real machine has it, a word is due."""
-        if error.errno != errno.ENOENT:
-            raise error
+        real one; if the real machine has it, a word is due. None: it is not there.
+
+        Who calls this raises its error itself. An error that is raised from here would be held by
+        this frame, and hold it: a cycle, which keeps what the program's own frames refer to."""
+        if number != errno.ENOENT:
+            return None
         where = self.absolute(path, dir_fd)
         if self.real.is_source(where) and not self._was_removed(where):
             return RealPath(where)
@@ -197,7 +202,7 @@ class Process:
                 f"{call}({where!r}): a host has no /proc and no /sys, so this is missing there. A "
                 f"program that needs it can use {instead}"
             ] = None
-        raise error
+        return None
 
     def _was_removed(self, path: str) -> bool:
         try:
