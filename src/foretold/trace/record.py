@@ -53,6 +53,8 @@ class Trace:
         self._sink = sink
         self.listener: Callable[[list[str]], object] | None = None
         """Who else wants to see what goes into the digest, in parts."""
+        self.accesses: list[Any] | None = None
+        """What statements touch, if a search wants to know (`kernel/conflicts.py`)."""
         self._sealed = False
         self._jumps: list[int] = []
         self._jumps_hash = hashlib.blake2b(digest_size=8)

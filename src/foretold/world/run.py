@@ -268,6 +268,7 @@ def execute(
     trace = Trace(detail=detail, sink=sink) if trace is None else trace
     reach = Reach(lambda: set().union(*tape.cast.values())) if feedback else None
     trace.listener = None if reach is None else reach.note
+    trace.accesses = [] if feedback else None
     if learning:
         trace.keep_path()
     with session():

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from foretold.errors import TapeError
+from foretold.kernel.conflicts import Edit
 from foretold.tape import Choice, Hold, Schedule, Slow, Tape, TapeFile, dumps, load, save
 from foretold.tape.schedule import Exception_
 from foretold.tape.streams import TapeRandom, generator_for
@@ -35,6 +36,10 @@ RECENT = 8
 _SLOW_NS = (20_000, 200_000, 2_000_000, 8_000_000)
 
 
+Change = int | tuple[Edit, ...]
+"""The seed of changes that are drawn, or choices that get these values (`reversals.py`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """How a tape is made: from a seed, with settings such as its order and strategy, by changes."""
@@ -42,7 +47,7 @@ class Lineage:
     seed: int
     settings: tuple[tuple[str, str], ...]
     """What is different from the settings of the search as a whole."""
-    changes: tuple[int, ...] = ()
+    changes: tuple[Change, ...] = ()
     stored: str = ""
     """The name of a tape of an earlier search, instead of a seed."""
 
@@ -50,7 +55,7 @@ class Lineage:
     def parent(self) -> Lineage:
         return replace(self, changes=self.changes[:-1])
 
-    def child(self, change: int) -> Lineage:
+    def child(self, change: Change) -> Lineage:
         return replace(self, changes=(*self.changes, change))
 
 
@@ -100,8 +105,10 @@ def store_corpus(folder: Path, tapes: Iterable[Tape], target: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def changed(tape: Tape, change: int) -> Tape:
+def changed(tape: Tape, change: Change) -> Tape:
     """A tape like this recorded one, but not quite."""
+    if not isinstance(change, int):
+        return _edited(tape, change)
     generator = TapeRandom(change)
     choices = {name: list(entries) for name, entries in tape.choices.items()}
     schedule = list(tape.schedule)
@@ -114,6 +121,16 @@ def changed(tape: Tape, change: int) -> Tape:
     for name, entries in choices.items():
         entries += _drawn_like(tape.choices[name], EXTRA_DRAWS, generator)
     return tape.derived(choices=choices, schedule=Schedule.of(schedule))
+
+
+def _edited(tape: Tape, edits: Iterable[Edit]) -> Tape:
+    """The same with other values for these choices."""
+    choices = {name: list(entries) for name, entries in tape.choices.items()}
+    for name, place, value in edits:
+        entries = choices.get(name, [])
+        if place < len(entries):
+            entries[place] = entries[place]._replace(value=value)
+    return tape.derived(choices=choices)
 
 
 def _index(generator: TapeRandom, size: int) -> int:

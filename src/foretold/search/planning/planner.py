@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from foretold.kernel.conflicts import Conflicts
 from foretold.kernel.schedulers.profile import Profile
 from foretold.search.planning.budget import Budget
 from foretold.search.planning.corpus import Corpus, Lineage
@@ -12,6 +13,7 @@ from foretold.search.planning.feedback import Feedback
 from foretold.search.planning.idleness import Idleness
 from foretold.search.planning.learning import Learner
 from foretold.search.planning.portfolio import plan_of, plans_for, settings_of
+from foretold.search.planning.reversals import Reversals
 from foretold.search.workers.batch import Errand, Seen
 
 CHANGED_FROM = 32
@@ -35,6 +37,7 @@ class Lesson(NamedTuple):
     path: str
     """Its digest without times."""
     profile: Profile | None
+    conflicts: Conflicts | None
 
 
 class SeedPlanner:
@@ -69,6 +72,7 @@ class SeedPlanner:
         """A tape of an earlier search, or one that was changed, made a choice. It may have another
         order than the runs of this search."""
         self.corpus = Corpus()
+        self._reversals = Reversals()
 
     @property
     def is_vacuous(self) -> bool:
@@ -84,6 +88,8 @@ class SeedPlanner:
         due = number > CHANGED_FROM and number % self._changed_every == 0
         if due and self.corpus.entries:
             return Errand(number, self.corpus.pick(self._seed, number))
+        if self._reversals.is_due(number):
+            return Errand(number, self._reversals.pick(number))
         plan, seed = self._budget.next()
         settings = settings_of(seed, self._plans, preempt=self._preempt)
         known = self._learner.text or self._profile
@@ -98,9 +104,10 @@ class SeedPlanner:
         self._others_chose = self._others_chose or bool(made and brief.choices)
         idle = not (brief.choices or brief.discarded or failed or made)
         fresh = bool(news) and self._feedback and not failed
-        if made and not fresh:
+        conflicts = None if failed else brief.conflicts
+        if made and not fresh and conflicts is None:
             return None
-        return Lesson(lineage, news, fresh, idle, brief.path, brief.profile)
+        return Lesson(lineage, news, fresh, idle, brief.path, brief.profile, conflicts)
 
     def learn(self, lesson: Lesson | None) -> None:
         if lesson is None:
@@ -108,6 +115,8 @@ class SeedPlanner:
         lineage = lesson.lineage
         if lesson.fresh:
             self.corpus.add(lineage)
+        if lesson.conflicts is not None:
+            self._reversals.note(lineage, lesson.conflicts)
         if lineage.changes or lineage.stored:
             return
         self._learner.note(lesson.profile)

@@ -21,6 +21,7 @@ from foretold.errors import Hang, TimeUp, UsageError, WorkerDied
 from foretold.kernel import real
 from foretold.kernel.audit import Audit
 from foretold.kernel.branches import Branches
+from foretold.kernel.conflicts import Conflicts, conflicts_of
 from foretold.kernel.reach import Feature
 from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.watchdog import GRACE_S, watchdog
@@ -59,6 +60,8 @@ class Brief:
     """The exception itself, if the run took place in this process."""
     features: Collection[Feature] = ()
     """What it reached, if that was asked for."""
+    conflicts: Conflicts | None = None
+    """What its statements show about their order, if that was asked for."""
     message: str = ""
     """What the exception said: its first line; all of it, if the call is the mistake or the run
     stood still."""
@@ -152,6 +155,7 @@ def brief_of(done: Run) -> Brief:
         done.profile,
         done.error,
         done.features,
+        conflicts_of(done.trace.accesses) if done.trace.accesses else None,
         "" if done.error is None else _message(done.error),
         done.tape.configuration,
         done.tally or None,

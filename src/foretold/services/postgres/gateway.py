@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from foretold.errors import PostgresError, ServiceError
+from foretold.kernel.conflicts import ACCESSES_MAX
 from foretold.services.postgres import moment as moments
 from foretold.services.postgres import protocol
+from foretold.services.postgres.accesses import access_of
 from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, ExpectedAnswer
 from foretold.services.postgres.client import Client, name_of
 from foretold.services.postgres.datadir import SUPERUSER
@@ -340,7 +342,9 @@ class Gateway:
             session.alarm = None
         wait_ns = STATEMENT_NS[0]
         if session.queue[0].last != protocol.TERMINATE:
+            place = session.choices.draws
             wait_ns = session.choices.pick(STATEMENT_NS, "time for a statement")
+            session.waits_ns[place] = wait_ns
         session.due = self.later(wait_ns, self._execute, session)
 
     def _execute(self, session: Session) -> None:
@@ -411,6 +415,10 @@ class Gateway:
         session.copying = _copy_after(session, group, answer)
         calls = any(map(calls_others, session.executes))
         committed = self.telling.answered(session, answer)
+        accesses = self.world.trace.accesses
+        if accesses is not None and session.executes and len(accesses) < ACCESSES_MAX:
+            accesses.append(access_of(session, self.now_ns(), STATEMENT_NS))
+            session.waits_ns = {}
         ended, goes_on = backend.state == protocol.IDLE, backend.state == protocol.IN_TRANSACTION
         self.reply(session, answer)
         if ended or committed:

@@ -51,6 +51,9 @@ class Session:
         self.statements = Statements()
         self.queue: deque[Group] = deque()
         self.doing = QUIET
+        self.waits_ns: dict[int, int] = {}
+        """Which of its choices said how long groups took, since the last that executed something,
+        and how long that was."""
         self.due: Timer | None = None
         """When the next thing happens that this session waits for."""
         self.alarm: Timer | None = None

@@ -105,21 +105,27 @@ class Telling:
         def binds() -> None:
             session.bound = BOUND.get()
 
-        peer.on_send = binds
-        if not world.trace.detail:
+        def is_known() -> bool:
+            binds()
+            kernel = world.acting_host.kernel
+            if kernel.current is kernel.callbacks:
+                return False
+            session.sent_by = (kernel.host, kernel.current.name)
+            return True
+
+        trace = world.trace
+        peer.on_send = binds if trace.accesses is None else is_known
+        session.statements.keeps_given = trace.detail or trace.accesses is not None
+        if not trace.detail:
             return
 
         def sends() -> None:
-            binds()
-            kernel = world.acting_host.kernel
-            if kernel.current is not kernel.callbacks:
-                session.sent_by = (kernel.host, kernel.current.name)
+            if is_known() and session.sent_by is not None:
                 session.asked_by = self._on_whose_errand(session.sent_by)
                 stack = running_stack(sys._getframe(1))
                 session.sent_at, session.sent_from = users_place(stack), users_callers(stack)
 
         peer.on_send = sends
-        session.statements.keeps_given = True
 
     def _on_whose_errand(self, sender: Who) -> Who:
         """The task of the request that it works for. What goes on after that is over is known by
