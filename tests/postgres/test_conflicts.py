@@ -117,6 +117,13 @@ def test_what_cannot_be_is_not_tried() -> None:
     assert conflicts_of(reads).missed == []
 
 
+def test_calls_of_a_machine_have_to_overlap() -> None:
+    """Otherwise the second waits for the first, however late that is."""
+    assert conflicts_of(course(14), apart=False).missed == []
+    begun = sorted([access("B", 8), *course(14)], key=lambda each: each.at_ns)
+    assert conflicts_of(begun, apart=False).missed
+
+
 def test_what_came_between_by_itself_is_known() -> None:
     """B wrote between A's read and A's write: that order has been seen."""
     conflicts = conflicts_of(course(2))

@@ -83,8 +83,9 @@ class Conflicts:
     """The keys of those that did come between."""
 
 
-def conflicts_of(accesses: Sequence[RowAccess]) -> Conflicts:
-    """All orders that were seen one way only in this run, the most promising first."""
+def conflicts_of(accesses: Sequence[RowAccess], *, apart: bool = True) -> Conflicts:
+    """All orders that were seen one way only in this run, the most promising first. Not `apart`:
+    transactions that do not overlap wait for each other, and cannot be brought to it."""
     found: dict[str, Conflict] = {}
     met: dict[str, None] = {}
     for each in _triples(_Course(accesses)):
@@ -93,6 +94,8 @@ def conflicts_of(accesses: Sequence[RowAccess]) -> Conflicts:
             met[key] = None
             continue
         rank, edits = each.rank, each.edits()
+        if not apart and rank[1]:
+            continue
         if edits and (key not in found or rank < found[key].rank):
             found[key] = Conflict(key, rank, tuple(edits))
     missed = [each for key, each in found.items() if key not in met]

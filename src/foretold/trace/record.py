@@ -55,6 +55,8 @@ class Trace:
         """Who else wants to see what goes into the digest, in parts."""
         self.accesses: list[Any] | None = None
         """What statements touch, if a search wants to know (`kernel/conflicts.py`)."""
+        self.in_turn = False
+        """Calls that do not overlap wait for each other: a machine makes them."""
         self._sealed = False
         self._jumps: list[int] = []
         self._jumps_hash = hashlib.blake2b(digest_size=8)

@@ -30,6 +30,7 @@ from foretold.search.workers.portable import portable
 from foretold.search.workers.warming import First, Warmth, warm_up
 from foretold.story.signature import Signature, signature_of, text_of
 from foretold.tape import Tape, TapeFile, dumps, loads
+from foretold.trace.record import Trace
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
 from foretold.world.tally import Tally
@@ -155,12 +156,17 @@ def brief_of(done: Run) -> Brief:
         done.profile,
         done.error,
         done.features,
-        conflicts_of(done.trace.accesses) if done.trace.accesses else None,
+        _conflicts(done.trace),
         "" if done.error is None else _message(done.error),
         done.tape.configuration,
         done.tally or None,
         audit=done.tape.audit,
     )
+
+
+def _conflicts(trace: Trace) -> Conflicts | None:
+    """What the run shows, if it was looked at and touched a database."""
+    return conflicts_of(trace.accesses, apart=not trace.in_turn) if trace.accesses else None
 
 
 def _message(error: BaseException) -> str:

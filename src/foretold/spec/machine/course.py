@@ -232,6 +232,7 @@ class Course:
     def _enter(self) -> None:
         world = self.world
         world.shared[COURSE] = self
+        world.trace.in_turn = True
         world.opening = lambda: program_text(self)
         world.calls = lambda: calls_in(self)
         world.names = lambda: names_in(self)
