@@ -177,7 +177,7 @@ class _Checker:
 
     def _fresh(self, tape: Tape, hash_seed: int, *, littered: bool = False) -> _Process:
         self._files += 1
-        entries = self._folder / f"entries-{self._files}"
+        entries = self._folder / f"entries-{self._files:03}"  # a longer name would lie elsewhere
         hash_seed %= HASH_SEEDS_MAX
         seen = self._replayer_with(str(hash_seed), littered=littered)(tape, entries=entries)
         return _Process(f"a fresh process, PYTHONHASHSEED={hash_seed}", seen, entries)
