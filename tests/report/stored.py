@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 
@@ -17,4 +18,5 @@ def assert_as_stored(name: str, text: str) -> None:
     if os.environ.get("FORETOLD_REWRITE"):
         FOLDER.mkdir(exist_ok=True)
         path.write_text(f"{text}\n", encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8").removesuffix("\n")
+    stored = path.read_text(encoding="utf-8").removesuffix("\n")
+    assert text == stored, "\n".join(difflib.ndiff(stored.splitlines(), text.splitlines()))

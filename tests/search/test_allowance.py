@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import foretold
 from foretold.kernel import real
 from foretold.search.planning import allowance
 from foretold.search.planning.allowance import Allowance
+from foretold.search.workers.isolation import in_fork
 from tests.search.test_explore import lost_update
 
 lost_update_of_four = functools.partial(lost_update, 4)
@@ -106,3 +109,21 @@ def test_a_busy_clock_changes_no_tape(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not late.unfinished
     assert (late.tape.choices, late.tape.schedule) == (usual.tape.choices, usual.tape.schedule)
     assert late.story == usual.story
+
+
+def burn() -> None:
+    """Work for half a second of processor time."""
+    until_s = real.process_time() + 0.5
+    while real.process_time() < until_s:
+        pass
+
+
+def test_the_forks_of_runs_count_and_other_children_do_not() -> None:
+    """A server that ends meanwhile, and has worked for long, takes nothing away from a question."""
+    before_s = allowance.worked_s()
+    in_fork(burn)
+    with_fork_s = allowance.worked_s()
+    assert with_fork_s - before_s >= 0.5
+    program = "import time\nwhile time.process_time() < 0.5: pass"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert allowance.worked_s() - with_fork_s < 0.4

@@ -25,6 +25,7 @@ from foretold.kernel.conflicts import Conflicts, conflicts_of
 from foretold.kernel.reach import Feature
 from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.watchdog import GRACE_S, watchdog
+from foretold.search.planning.allowance import reap
 from foretold.search.workers.aside import Aside
 from foretold.search.workers.portable import portable
 from foretold.search.workers.warming import First, Warmth, warm_up
@@ -241,11 +242,10 @@ def in_fork(work: Callable[[], T], s_max: float | None = None) -> T:
     os.close(writing)
     try:
         answer = _read(reading, s_max)
-        _, status = os.waitpid(pid, 0)
-        last = aside.after(death_of(status))
+        last = aside.after(death_of(reap(pid)))
     except TimeoutError:
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        reap(pid)
         raise TimeUp("the time of the search was up before a child had answered") from None
     finally:
         os.close(reading)
