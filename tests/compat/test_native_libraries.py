@@ -6,6 +6,8 @@ installed is a visible skip: the large ones are no part of the development envir
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -119,6 +121,38 @@ def test_ids_of_uuid_utils_keep_their_order() -> None:
     made = foretold.run(others).value
     assert len(set(made)) == len(made)
     assert foretold.run(others).value == made
+
+
+def test_every_version_of_uuid_utils_is_drawn_in_the_run() -> None:
+    """Random parts come from the tape, what is given stays, and the version is what was asked."""
+    uuid_utils = pytest.importorskip("uuid_utils")
+    compat = pytest.importorskip("uuid_utils.compat")
+
+    def main() -> list[Any]:
+        return [
+            make() for module in (uuid_utils, compat)
+            for make in (module.uuid1, module.uuid4, module.uuid6, module.uuid7, module.uuid8)
+        ] + [uuid_utils.uuid7(nanoseconds=10**18), uuid_utils.uuid8(1, 2, 3)]  # fmt: skip
+
+    ids = foretold.run(main).value
+    assert [each.version for each in ids] == [1, 4, 6, 7, 8] * 2 + [7, 8]
+    assert len({each.int for each in ids}) == len(ids)
+    assert str(ids[-2]).startswith("00e8d4a5-1000-7")
+    assert str(ids[-1]) == str(uuid_utils.uuid8(1, 2, 3))
+    assert foretold.run(main).value == ids
+    others = foretold.run(main, seed=1).value
+    assert all(one != other for one, other in zip(ids[:-1], others, strict=False))
+
+
+def test_an_imported_library_that_is_not_used_draws_nothing() -> None:
+    """What a run draws depends on the program, not on what else this process has imported."""
+    names = ("uuid_utils", "numpy", "bcrypt", "cryptography.fernet", "argon2", "nacl.utils")
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+    drawn = foretold.run(lambda: None, seed=1).tape.draws
+    assert [name for name in drawn if name.startswith("entropy/")] == ["entropy/main"]
 
 
 IMPORTED_BETWEEN = """

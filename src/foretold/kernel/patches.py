@@ -136,8 +136,6 @@ class Patches:
             if library not in self._libraries and library.is_imported():
                 self._changes.apply(*library.changes())
                 self._libraries.append(library)
-                if library is uuid_utils:
-                    uuid_utils.begin_anew()  # the generator is that of the import
 
     def _adopt_sqlite(self) -> None:
         self._changes.apply(*sqlite.new_changes())

@@ -1,36 +1,40 @@
 """`uuid_utils`, a module in Rust, goes on from its last id: in a run it begins anew.
 
 It keeps what it needs for the next id (a seeded generator, the last timestamp, a counter) for the
-life of the process, as Python's own `uuid` does (entropy_patches.py), but out of reach. The
-generator can be seeded again. Ids of versions 1, 6 and 7 are given what they would keep: a sequence
-number, and for version 7 the counter of RFC 9562 that orders ids within a millisecond.
+life of the process, as Python's own `uuid` does (entropy_patches.py), but out of reach. So in a run
+its ids are made here: random bits come from the computer when an id is asked for, and no sooner. A
+program that only imports the module draws nothing. Versions 1 and 6 get a sequence number, version
+7 the counter of RFC 9562 that orders ids within a millisecond.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import uuid
 from _thread import get_ident
 from collections.abc import Callable
 from typing import Any, Final
 
-from foretold.kernel.computer import Computer, computer_of, running
+from foretold.kernel.computer import Computer, computer_of
 from foretold.kernel.swap import Swap, copy_of
 
 MODULE: Final = "uuid_utils"
 _COUNTER_BITS, _SEQUENCE_BITS = 42, 14
+_EIGHTH_BITS = (48, 12, 62)
+
+
+def _random(computer: Computer, bits: int) -> int:
+    return int.from_bytes(computer.entropy(8), "big") % (1 << bits)
 
 
 class _Ids:
     """What one process keeps between two ids."""
 
     def __init__(self, computer: Computer) -> None:
-        self._entropy = computer.entropy
+        self._computer = computer
         self._last_ms = self._counter = 0
-        self._sequence = self._random(_SEQUENCE_BITS)
-
-    def _random(self, bits: int) -> int:
-        return int.from_bytes(self._entropy(8), "big") % (1 << bits)
+        self._sequence = _random(self._computer, _SEQUENCE_BITS)
 
     def next_sequence(self) -> int:
         self._sequence = (self._sequence + 1) % (1 << _SEQUENCE_BITS)
@@ -41,10 +45,10 @@ class _Ids:
         self._counter += 1
         if now_ms > self._last_ms or self._counter >> _COUNTER_BITS:
             self._last_ms = max(now_ms, self._last_ms + 1)
-            self._counter = self._random(_COUNTER_BITS - 1)
+            self._counter = _random(self._computer, _COUNTER_BITS - 1)
         high, low = divmod(self._counter, 1 << 30)
         first = self._last_ms << 16 | 7 << 12 | high
-        return first << 64 | 2 << 62 | low << 32 | self._random(32)
+        return first << 64 | 2 << 62 | low << 32 | _random(self._computer, 32)
 
 
 _ids: Final[dict[int, _Ids]] = {}
@@ -61,8 +65,10 @@ def _ids_of(computer: Computer) -> _Ids:
 def _seventh(original: Callable[..., Any], make: Callable[[int], Any]) -> Callable[..., Any]:
     def uuid7(*, nanoseconds: int | None = None) -> Any:
         computer = computer_of(get_ident())
-        if computer is None or nanoseconds is not None:
+        if computer is None:
             return original(nanoseconds=nanoseconds)
+        if nanoseconds is not None:  # of another moment: in no order with the others
+            return make(_Ids(computer).next_seventh(nanoseconds // 1_000_000))
         return make(_ids_of(computer).next_seventh(computer.wall_ns() // 1_000_000))
 
     return uuid7
@@ -79,16 +85,29 @@ def _by_sequence(original: Callable[..., Any]) -> Callable[..., Any]:
     return by_sequence
 
 
-def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Who makes a random id uses randomness, though the seed was drawn when the run began."""
+def _fourth(original: Callable[[], Any], make: Callable[[int], Any]) -> Callable[[], Any]:
+    def uuid4() -> Any:
+        computer = computer_of(get_ident())
+        if computer is None:
+            return original()
+        return make(uuid.UUID(bytes=computer.entropy(16), version=4).int)
 
-    def made(*args: Any, **names: Any) -> Any:
-        computer: Any = computer_of(get_ident())
-        if hasattr(computer, "entropy_drawn"):  # a host; not the one that modules are imported on
-            computer.entropy_drawn += 1
-        return original(*args, **names)
+    return uuid4
 
-    return made
+
+def _eighth(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What is not given is random."""
+
+    def uuid8(a: int | None = None, b: int | None = None, c: int | None = None) -> Any:
+        computer = computer_of(get_ident())
+        if computer is None:
+            return original(a, b, c)
+        blocks = zip((a, b, c), _EIGHTH_BITS, strict=True)
+        return original(
+            *(_random(computer, bits) if block is None else block for block, bits in blocks)
+        )
+
+    return uuid8
 
 
 def _node(original: Callable[[], int]) -> Callable[[], int]:
@@ -108,13 +127,18 @@ def is_imported() -> bool:
 def changes() -> tuple[Swap, ...]:
     """For the module, which is imported."""
     module: Any = sys.modules[MODULE]
+
+    def made(number: int) -> Any:
+        return module.UUID(int=number)
+
     makers: dict[str, Callable[[Any], Callable[..., Any]]] = {
         "uuid1": _by_sequence,
         "uuid6": _by_sequence,
-        "uuid7": lambda original: _seventh(original, lambda number: module.UUID(int=number)),
+        "uuid7": lambda original: _seventh(original, made),
         "_uuid7_int": lambda original: _seventh(original, int),
-        "uuid4": _counted,
-        "_uuid4_int": _counted,
+        "uuid4": lambda original: _fourth(original, made),
+        "_uuid4_int": lambda original: _fourth(original, int),
+        "uuid8": _eighth,
         "getnode": _node,
     }
     builtins = {name: vars(module).get(name) for name in makers}
@@ -126,19 +150,5 @@ def changes() -> tuple[Swap, ...]:
 
 
 def begin_anew() -> None:
-    """A run begins or ends, or the module was imported in one: its generator gets a new seed.
-
-    The first seeding in the life of a thread draws twice. So that one is done in the real world.
-    """
+    """A run begins or ends."""
     _ids.clear()
-    reseed = getattr(sys.modules.get(MODULE), "reseed_rng", None)
-    if reseed is None:
-        return
-    computer: Any = running.pop(get_ident(), None)
-    reseed()
-    if computer is not None:
-        running[get_ident()] = computer
-        drawn = getattr(computer, "entropy_drawn", None)
-        reseed()
-        if drawn is not None:
-            computer.entropy_drawn = drawn  # by us, whether or not the program asks for an id
