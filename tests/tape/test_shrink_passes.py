@@ -450,6 +450,10 @@ def _without_zeros(numbers: list[int]) -> list[int]:
     return numbers[: max((n for n, value in enumerate(numbers, 1) if value), default=0)]
 
 
+def _is_odd(candidate: Tape) -> bool:
+    return (len(candidate.schedule) * 7 + sum(values(candidate, "net"))) % 3 != 1
+
+
 @SEEDED
 @given(tapes(), st.integers(0, 40))
 def test_a_spent_budget_keeps_the_best_so_far(tape: Tape, budget: int) -> None:
@@ -462,10 +466,9 @@ def test_a_spent_budget_keeps_the_best_so_far(tape: Tape, budget: int) -> None:
         if asked >= budget:
             raise BudgetSpent
         asked += 1
-        fails = (len(candidate.schedule) * 7 + sum(values(candidate, "net"))) % 3 != 1
-        if fails:
+        if _is_odd(candidate):
             failed.append(candidate)
-        return fails
+        return _is_odd(candidate)
 
     small = shrink(tape, still_fails)
     assert any(small is candidate for candidate in failed)
@@ -524,6 +527,34 @@ def test_no_question_is_asked_twice() -> None:
 
     shrink(tape_of(choices={"workload": [40, 30, 20, 10, 5, 0, 0], "net": [3, 3]}), still_fails)
     assert len(asked) == len(set(asked))
+
+
+@SEEDED
+@given(tapes())
+def test_the_next_questions_are_foreseen(tape: Tape) -> None:
+    """They are those that are asked, as long as nothing fails; to look ahead changes nothing."""
+    thought: list[object] = []
+    asked: list[object] = []
+    plain: list[object] = []
+
+    def foresee(candidate: Tape, likely: Callable[[int], list[Tape]]) -> None:
+        if not thought:
+            thought.extend(map(fingerprint, likely(5)))
+
+    def as_thought(candidate: Tape) -> bool:
+        asked.append(fingerprint(candidate))
+        assert thought.pop(0) == asked[-1]
+        if _is_odd(candidate):
+            thought.clear()
+        return _is_odd(candidate)
+
+    def as_ever(candidate: Tape) -> bool:
+        plain.append(fingerprint(candidate))
+        return _is_odd(candidate)
+
+    helped, alone = shrink(tape, as_thought, foresee), shrink(tape, as_ever)
+    assert fingerprint(helped) == fingerprint(alone)
+    assert asked == plain
 
 
 def test_tapes_that_give_one_run_have_one_fingerprint() -> None:

@@ -115,8 +115,8 @@ def explore(
     """Run `main` again and again, each time on another tape, until a run fails.
 
     With `keep_going=True` the search goes on after that, and failures of one kind at one place
-    count as one. `workers=4` makes the runs in four forks of this process; which runs are made, and
-    what is found, is the same for any number of workers. `executor` is another
+    count as one. `workers=4` makes the runs and shrinks failures in four forks of this process; the
+    result is the same for any number of workers. `executor` is another
     `concurrent.futures.Executor` to make them, or "dask://host:port". The search looks at what runs
     reach, and changes tapes that reached something new. This costs nothing in a run that computes,
     and a tenth to a half more in one that does little but switch tasks; `feedback=False` switches
@@ -168,7 +168,7 @@ def explore(
         keeps_going=keep_going,
         stored=stored,
     )
-    search.shrinks, search.shrink_runs = shrink, shrink_runs
+    search.shrinks, search.shrink_runs, search.workers = shrink, shrink_runs, workers
     search.save_to = save_to
     search.target = target or ""
     search.import_as = target or importable_name(main) or ""
@@ -252,6 +252,7 @@ class Search:
         self.settings = settings
         self.shrinks = True
         self.shrink_runs: int | None = None
+        self.workers = 1
         self.keeps_going = keeps_going
         self.save_to: str | Path | None = None
         self.target = ""
@@ -531,6 +532,7 @@ class Search:
             replayer=self.replayer,
             on_stage=lambda stage: self._show_progress(run, stage),
             deadline=self.deadline,
+            workers=self.workers,
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from foretold.kernel import real
+from foretold.search.failures.ahead import Ahead
 from foretold.search.planning.allowance import Allowance
 from foretold.search.planning.deadline import OutOfTime
 from foretold.search.workers.isolation import Brief
@@ -31,11 +32,13 @@ class Shrinking:
         allowance: Allowance,
         *,
         on_better: Callable[[Tape], object] | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self._again = again
         self._wanted = wanted
         self._allowance = allowance
         self._on_better = on_better
+        self._ahead = ahead
         self._told_s = real.monotonic()
         self._untold: Tape | None = None
         self.runs = 0
@@ -51,7 +54,8 @@ class Shrinking:
         it is the last one on the way here that does.
         """
         try:
-            best = shrink(tape, self._still_fails)
+            foresee = None if self._ahead is None else self._ahead.foresee
+            best = shrink(tape, self._still_fails, foresee)
             self.finished = not self._allowance.is_spent
         except OutOfTime:
             self._show_best()  # each of those was run, and failed; there is no time to do it again
@@ -72,6 +76,8 @@ class Shrinking:
         self._allowance.spend()
         if not fails:
             return False
+        if self._ahead is not None:
+            self._ahead.forget()
         self.found.append(candidate)
         self._untold = candidate
         if real.monotonic() - self._told_s > SAVED_EVERY_S:

@@ -6,8 +6,9 @@ was saved while it was being shrunk says so (`shrinking unfinished`), and is whe
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from foretold.kernel import real
 from foretold.search.checking.replayers import ForkedReplayer, Replayer
 from foretold.search.checking.verify import confirm
 from foretold.search.failures import shorter, stock
+from foretold.search.failures.ahead import Ahead
 from foretold.search.failures.failure import Failure
 from foretold.search.failures.pair import what_decides
 from foretold.search.failures.shrinking import Shrinking
@@ -62,6 +64,9 @@ class Workshop:
     replayer: Replayer | None = None
     on_stage: Callable[[str], object] = field(default=lambda stage: None)
     deadline: Deadline = field(default_factory=Deadline)
+    workers: int = 1
+    """So many processes run the tapes that shrinking asks about."""
+    _ahead: Ahead | None = None
 
     def work_out(self, found: Failure) -> None:
         """Find out all that can be said about a failure, of which the tape is known."""
@@ -72,7 +77,7 @@ class Workshop:
         self.on_stage("shrinking")
         if self.shrinks or self.replayer is not None:
             try:
-                with self.deadline.runs_until(SMALLER_S):
+                with self.deadline.runs_until(SMALLER_S), self._working_ahead():
                     self._improve(found)
             except OutOfTime:
                 found.unfinished = self.shrinks
@@ -80,6 +85,19 @@ class Workshop:
             self._tell(found)
         self.save(found)
         self._confirm(found)
+
+    @contextlib.contextmanager
+    def _working_ahead(self) -> Iterator[None]:
+        """Inside, other processes help to shrink."""
+        if self.workers == 1:
+            yield
+            return
+        self._ahead = Ahead(self.workers, lambda tape: self.runner(tape, self._settings_of(tape)))
+        try:
+            yield
+        finally:
+            self._ahead.close()
+            self._ahead = None
 
     def _confirm(self, found: Failure) -> None:
         if self.replayer is not None:
@@ -146,7 +164,10 @@ class Workshop:
     def _again(self, tape: Tape, *, recording: bool = False) -> Brief:
         self.on_stage("shrinking")
         self.deadline.check(SMALLER_S)
-        done = self.runner(tape, self._settings_of(tape), recording=recording)
+        if self._ahead is None or recording:
+            done = self.runner(tape, self._settings_of(tape), recording=recording)
+        else:
+            done = self._ahead.answer(tape, self.deadline.end_s(SMALLER_S))
         self.deadline.check(math.inf, done.signature)
         return done
 
@@ -169,7 +190,9 @@ class Workshop:
 
         runs = (self.shrink_runs or SHRINK_RUNS_MAX) - found.shrink_runs
         allowance = self._allowance(runs, SHRINK_CPU_S)
-        shrinking = Shrinking(self._again, found.signature, allowance, on_better=save_best)
+        shrinking = Shrinking(
+            self._again, found.signature, allowance, on_better=save_best, ahead=self._ahead
+        )
         try:
             found.tape = shrinking.smallest(tape)
             found.unfinished = not shrinking.finished
@@ -197,7 +220,7 @@ class Workshop:
                 return
             if tape is None:
                 continue
-            shrinking = Shrinking(self._again, found.signature, allowance)
+            shrinking = Shrinking(self._again, found.signature, allowance, ahead=self._ahead)
             smaller = shrinking.smallest(tape)
             found.shrink_runs += shrinking.runs
             if shorter.is_shorter(smaller, found.tape):

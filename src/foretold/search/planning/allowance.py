@@ -22,19 +22,25 @@ ones."""
 
 
 _forks_s = 0.0
+"""What other processes have worked."""
 
 
 def reap(pid: int) -> int:
     """Wait until a fork has ended in which a run was made: its status. Its time counts as work, and
     no other child's: a database server may end at any moment, and have worked for an hour."""
-    global _forks_s
     _, status, used = os.wait4(pid, 0)
-    _forks_s += used.ru_utime + used.ru_stime
+    note_work(used.ru_utime + used.ru_stime)
     return status
 
 
+def note_work(cpu_s: float) -> None:
+    """Another process has worked for this one."""
+    global _forks_s
+    _forks_s += cpu_s
+
+
 def worked_s() -> float:
-    """The processor time of this process, and of the forks in which runs were made."""
+    """The processor time of this process, and of those in which it had runs made."""
     return real.process_time() + _forks_s
 
 

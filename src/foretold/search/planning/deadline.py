@@ -44,6 +44,10 @@ class Deadline:
         """How long it is until so many seconds after the limit; infinite without a limit."""
         return self.limit_s + after_s - real.monotonic()
 
+    def end_s(self, after_s: float) -> float | None:
+        """That instant itself; None without a limit."""
+        return None if self.limit_s == math.inf else self.limit_s + after_s
+
     @contextlib.contextmanager
     def runs_until(self, after_s: float) -> Iterator[None]:
         """Inside, a run that goes on for longer is broken off."""

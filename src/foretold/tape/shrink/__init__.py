@@ -10,7 +10,8 @@ stock order, no fault, fewer operations, smaller values, fewer delays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import contextlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from foretold.tape.shrink.calls import drop_two_calls, first_actors_first, move_faults
 from foretold.tape.shrink.calm import calm_choices
@@ -32,6 +33,7 @@ from foretold.tape.tape import Tape
 
 StillFails = Callable[[Tape], bool]
 Pass = Callable[[Tape, StillFails], Tape]
+Foresee = Callable[[Tape, Callable[[int], list[Tape]]], object]
 
 PASSES: tuple[Pass, ...] = (
     calm_world,
@@ -64,28 +66,38 @@ class BudgetSpent(Exception):
     """Raised by `still_fails` when no further run is allowed."""
 
 
-def shrink(tape: Tape, still_fails: StillFails) -> Tape:
-    """The smallest failing tape that the passes find. `still_fails` may raise `BudgetSpent`."""
-    best = tape
+def shrink(tape: Tape, still_fails: StillFails, foresee: Foresee | None = None) -> Tape:
+    """The smallest failing tape that the passes find. `still_fails` may raise `BudgetSpent`.
+
+    Before each question `foresee` is given the tape in question and a function. `likely(n)` returns
+    the next n tapes that will be asked about, this one included, if none of them fails.
+    """
+    best = begin = tape
     known: dict[Hashable, bool] = {fingerprint(tape): True}
+    passes: Sequence[Pass] = PASSES
+    left: Sequence[Pass] = PASSES
 
     def asked(candidate: Tape) -> bool:
         nonlocal best
         key = fingerprint(candidate)
         if key not in known:
+            if foresee is not None:
+                foresee(candidate, lambda n: _likely(begin, left, known, n))
             known[key] = still_fails(candidate)
         if known[key]:
             best = candidate
         return known[key]
 
-    passes, reworded = PASSES, False
+    reworded = False
     try:
         while True:
             before = weight(best)
-            for shrink_pass in passes:
+            for number, shrink_pass in enumerate(passes):
+                begin, left = best, passes[number:]
                 best = shrink_pass(best, asked)
             after = weight(best)
             if after >= before:
+                begin, left = best, (until_someone_ended,)
                 former, best = best, until_someone_ended(best, asked)
                 if best is former or reworded or after[:2] == (1, 0):
                     return best
@@ -97,6 +109,30 @@ def shrink(tape: Tape, still_fails: StillFails) -> Tape:
             passes = PASSES if after[:-1] < before[:-1] else VALUE_PASSES
     except BudgetSpent:
         return best
+
+
+class _Enough(Exception):
+    """So many were wanted."""
+
+
+def _likely(
+    begin: Tape, passes: Sequence[Pass], known: Mapping[Hashable, bool], number: int
+) -> list[Tape]:
+    """What these passes ask about next, if all that is not known holds."""
+    found: dict[Hashable, Tape] = {}
+
+    def guess(candidate: Tape) -> bool:
+        key = fingerprint(candidate)
+        if key not in known:
+            found[key] = candidate
+            if len(found) >= number:
+                raise _Enough
+        return known.get(key, False)
+
+    with contextlib.suppress(_Enough):
+        for each in passes:
+            begin = each(begin, guess)
+    return list(found.values())
 
 
 def weight(tape: Tape) -> tuple[int, int, int, int, int]:
