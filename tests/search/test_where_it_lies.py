@@ -170,6 +170,22 @@ def test_a_poll_is_told_once() -> None:
     assert len(lines_of(main, "  poll  ")) == 4
 
 
+def test_timeouts_of_one_poll_are_told_once() -> None:
+    """Whose, and how often."""
+
+    async def main() -> None:
+        async def ask() -> None:
+            answered = asyncio.get_running_loop().create_future()
+            for _ in range(4):
+                await asyncio.wait([answered], timeout=0.02)
+            assert answered.done(), "no answer"
+
+        await asyncio.create_task(ask())
+
+    (line,) = lines_of(main, "expires")
+    assert line.endswith("(a timeout of ask expires)  (× 4)")
+
+
 def test_the_line_of_a_package_in_which_a_step_waits_is_told() -> None:
     """The race may be the package's: `async with limiter:` is where the user waits, no more."""
     limiter = Place(anyio.__file__, 7, "CapacityLimiter.acquire")

@@ -12,7 +12,7 @@ from foretold.story.moments import Moment
 from foretold.story.words import count
 from foretold.tape import CALLBACKS, Schedule
 from foretold.trace import RAISED
-from foretold.trace.events import WORLD, Ended, Event, Made, Resumed, Who
+from foretold.trace.events import WORLD, Ended, Event, Made, Request, Resumed, Who
 from foretold.world.world import DEFAULT_HOST
 
 ROOM_LINES = 24
@@ -20,6 +20,8 @@ ROOM_LINES = 24
 ALIKE_MAX = 3
 """Of tasks that are more than so many of one kind, none is shown unless it matters."""
 
+CALLS_MAX = 8
+"""Of more calls of rules than so many, none is shown unless it matters."""
 _MAKERS_MAX = 20
 _FEW_AND_MET, _FEW, _MET, _NEVER = range(4)
 _INTERNAL = (f"{os.sep}asyncio{os.sep}", f"{os.sep}foretold{os.sep}")
@@ -54,6 +56,20 @@ class Cast:
             for event in events
             if isinstance(event, Ended) and event.outcome.how == RAISED
         }
+        self._calls = self._found_calls(events) if is_conducted else set()
+        self.shown |= self._calls
+
+    def _found_calls(self, events: Sequence[Event]) -> set[Who]:
+        """The tasks of the calls of rules, which the conductor has made. None where requests are
+        told: they say more."""
+        calls = {who for who, maker in self._makers.items() if maker == self.main}
+        are_told = len(calls) <= CALLS_MAX and not any(isinstance(e, Request) for e in events)
+        return calls if are_told else set()
+
+    def first_call(self, events: Sequence[Event]) -> int:
+        """The index of the first step of a call; what comes before is preparation. 0 of others."""
+        steps = (n for n, each in enumerate(events) if each.who in self._calls)
+        return next(steps, 0)
 
     def last_seen(self, events: Sequence[Event]) -> list[int]:
         """The last step of each who matters: where they stood when the story begins."""

@@ -43,7 +43,7 @@ from foretold.world.world import DEFAULT_HOST
 
 JUMP_NS_MIN = 1_000_000
 """A step never takes that long unless the story says so: it was a jump of time."""
-CYCLES_MIN, PERIOD_MAX = 5, 4
+CYCLES_MIN, PERIOD_MAX = 3, 4
 """From so many times on, what a task does again and again is told once; so many lines at most."""
 ROUNDS_MIN = 3
 """From so many on, steps that come back to the line where they began are told as one."""
@@ -241,7 +241,7 @@ def _cycles_joined(told: list[Moment]) -> Iterator[Moment]:
     times: dict[int, str] = {}
     groups: dict[Who | str, list[int]] = {}
     for number, moment in enumerate(told):
-        key = moment.who or moment.client
+        key = moment.who or moment.client or moment.text
         if key and not moment.must:
             groups.setdefault(key, []).append(number)
     for numbers in groups.values():

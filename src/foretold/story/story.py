@@ -170,6 +170,7 @@ def told_of(
     # One run that tried many orders, the database put back before each: whoever read their
     # statements as one history would see conflicts between tries. The error tells the odd one.
     is_of_tries = isinstance(error, NotSerial) and error.is_of_tries
+    begin = begin or cast.first_call(kept)
     database = Told([] if is_of_tries else whole[: failure_among(whole, error)[0]], catalogue)
     told_below = database.tasks() - {(hold.host, hold.actor) for hold in schedule.holds.values()}
     cast.shown |= {*also, *told_below}

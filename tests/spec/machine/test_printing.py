@@ -228,3 +228,38 @@ def test_what_was_given_to_an_actor_has_a_name() -> None:
     assert failure is not None
     assert f"actor2.account is {ids[1]}" in failure.story
     assert "GET /actor1.account" in failure.story.partition("What happened")[2]
+
+
+class Pump(foretold.Machine):
+    """A process beside the rules, which goes on although a rule has stopped it."""
+
+    actors = 1
+
+    async def setup(self) -> None:
+        self.stopped = False
+        self.world.host("pump").start(self._pump)
+        await asyncio.sleep(0.1)
+
+    async def _pump(self) -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.005)
+            foretold.always(not self.stopped, "it pumps after it was stopped")
+
+    @foretold.rule()
+    async def stop(self) -> None:
+        await asyncio.sleep(0.001)
+        self.stopped = True
+        await asyncio.sleep(1)
+
+
+def test_the_call_is_in_the_story_of_somebody_else() -> None:
+    """The failure is that of a process; who reads it sees the rule that was called, too, and not
+    how the world was prepared."""
+    failure = foretold.explore(Pump, runs=50, seed=1, confirm=False).failure
+    assert failure is not None
+    told = failure.story.partition("What happened")[2].splitlines()
+    assert [line for line in told if "stop " in line and "starts" in line]
+    assert not [line for line in told if "pump/" in line and "starts" in line]
+    assert told[-1].split()[2].startswith("pump/")
+    assert "fails: PropertyViolated" in told[-1]
