@@ -325,6 +325,18 @@ async def after_the_end() -> Any:
     return seen
 
 
+async def a_number_closed_behind_ones_back() -> Any:
+    """Whatever is done with the socket then is EBADF, closing it included."""
+    seen = []
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        sock = socket.socket(socket.AF_INET, kind)
+        os.close(sock.fileno())
+        calls = (sock.getsockname, sock.close, sock.close)
+        seen += [_tried(sock.send, b"x"), _tried(sock.recv, 1), _tried(sock.bind, ("127.0.0.1", 0))]
+        seen += [_tried(sock.connect, ("127.0.0.1", 9)), *map(_tried, calls), sock.fileno()]
+    return seen
+
+
 async def duplicates() -> Any:
     """dup, fromfd, detach and socket(fileno=…): one socket behind several descriptors."""
     loop = asyncio.get_running_loop()

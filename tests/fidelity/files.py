@@ -167,6 +167,15 @@ def closed_behind_ones_back() -> Any:
     return seen
 
 
+def never_opened() -> Any:
+    """A number that nobody has opened is bad, whoever the test runner is."""
+    fd = 900_001
+    seen = [tried(call, fd) for call in (os.close, os.dup, os.fsync, os.fstat, os.listdir, open)]
+    seen += [tried(os.read, fd, 1), tried(os.write, fd, b"x"), tried(os.lseek, fd, 0, 0)]
+    seen += [tried(os.stat, "f", dir_fd=fd), tried(mmap.mmap, fd, 10), os.isatty(fd)]
+    return [*seen, tried(os.dup2, fd, 900_002), tried(os.sendfile, fd, fd, 0, 1)]
+
+
 def appending() -> Any:
     """O_APPEND writes at the end, wherever the position is, also through two descriptors."""
     one = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -525,6 +534,7 @@ PROGRAMS = [
     flags_of_open,
     descriptors,
     closed_behind_ones_back,
+    never_opened,
     appending,
     sparse,
     text_files,

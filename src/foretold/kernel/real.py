@@ -73,6 +73,7 @@ sched_setaffinity = copy_of(os.sched_setaffinity)
 poll = copy_of(_select.poll)
 read = copy_of(os.read)
 write = copy_of(os.write)
+get_inheritable = copy_of(os.get_inheritable)
 socketpair = copy_of(_socket.socketpair)
 
 if sys.version_info >= (3, 14):

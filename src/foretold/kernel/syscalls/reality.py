@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from foretold.kernel import fence
+from foretold.kernel import fence, real
 from foretold.kernel.computer import FIRST, Computer
 from foretold.kernel.syscalls.rows import words
 from foretold.kernel.syscalls.showing import show_call
@@ -85,9 +85,18 @@ def _check(computer: Computer, name: str, fd: int, args: tuple[Any, ...]) -> Non
     if name in _ALLOWED or fd < 0:
         return
     fds = [each for each in args[:2] if type(each) is int] if name in WITH_TWO else [fd]
-    if all(each in given for each in fds) or fence.for_a_tool():
+    if all(each in given or not _is_open(each) for each in fds) or fence.for_a_tool():
         return
     computer.escaped(show_call(name, args[:2]), _WHY, _INSTEAD)
+
+
+def _is_open(fd: int) -> bool:
+    """Whether the process has such a descriptor; of others the original says that they are bad."""
+    try:
+        real.get_inheritable(fd)
+    except OSError:
+        return False
+    return True
 
 
 def check_bases(
@@ -95,13 +104,13 @@ def check_bases(
 ) -> None:
     """A path that begins at a real directory, which must be one of the program's own."""
     bases = [names.get(key) for key in ("dir_fd", "src_dir_fd", "dst_dir_fd")]
-    if any(type(fd) is int and fd < FIRST and fd not in given for fd in bases):
+    if any(type(fd) is int and fd < FIRST and fd not in given and _is_open(fd) for fd in bases):
         computer.escaped(show_call(name, args[:2]), _WHY, _INSTEAD)
 
 
 def check_opening(computer: Computer, call: str, fd: int, *, harmless: bool) -> None:
     """`open` or `mmap` of a real descriptor."""
-    if not harmless and fd >= 0 and fd not in given and not fence.for_a_tool():
+    if not harmless and fd >= 0 and fd not in given and _is_open(fd) and not fence.for_a_tool():
         computer.escaped(call, _WHY, _INSTEAD)
 
 

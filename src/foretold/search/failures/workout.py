@@ -35,6 +35,8 @@ from foretold.world.settings import Settings
 SHRINK_RUNS_MAX = 2_000
 SHRINK_CPU_S = 60.0
 """Of processor time, for programs whose runs are long; so are the next ones."""
+STOCK_RUNS_MIN = 200
+"""For the tape in stock order, if shrinking has used up its runs before."""
 OTHERS_RUNS = 600
 OTHERS_CPU_S = 10.0
 DECIDED_RUNS = 500
@@ -122,7 +124,7 @@ class Workshop:
                 found.doubt = UNSTEADY
         if tape is not None:
             original = found.tape
-            self._make_smaller(found, tape)
+            self._make_smaller(found, tape, self._runs_left(found))
             if not found.doubt:
                 if self.shrinks and shorter.is_worth_it(found.tape):
                     self._try_others(found, original)
@@ -173,7 +175,10 @@ class Workshop:
 
     # Smaller
 
-    def _make_smaller(self, found: Failure, tape: Tape) -> None:
+    def _runs_left(self, found: Failure) -> int:
+        return (self.shrink_runs or SHRINK_RUNS_MAX) - found.shrink_runs
+
+    def _make_smaller(self, found: Failure, tape: Tape, runs: int) -> None:
         if self._again(tape).signature != found.signature:
             found.doubt = UNSTEADY
             return  # the recording does not replay: keep what does
@@ -188,7 +193,6 @@ class Workshop:
             self.save(found)
             found.digest, found.unfinished = digest, False
 
-        runs = (self.shrink_runs or SHRINK_RUNS_MAX) - found.shrink_runs
         allowance = self._allowance(runs, SHRINK_CPU_S)
         shrinking = Shrinking(
             self._again, found.signature, allowance, on_better=save_best, ahead=self._ahead
@@ -234,10 +238,13 @@ class Workshop:
         answer = stock.ask(
             found.tape, found.signature, self._again, seed=found.seed, until_s=self.until_s
         )
-        if answer.tape is not None:
+        runs = self._runs_left(found)
+        if self.shrink_runs is None:
+            runs = max(runs, STOCK_RUNS_MIN)
+        if answer.tape is not None and runs > 0:  # else it would be told as it was found
             recorded = self._again(answer.tape, recording=True).recorded
             assert recorded is not None, "asked for"
-            self._make_smaller(found, recorded)
+            self._make_smaller(found, recorded, runs)
             if found.tape.settings.get("order") != "asyncio":
                 return
         found.note_stock(answer.note)

@@ -538,7 +538,10 @@ class WorldSocket(socket.socket):
     def _real_close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._descriptors.take_back(self._fd)
+            descriptors = self._descriptors
+            if descriptors.file(self._fd) is None and not descriptors.process_is_over:
+                raise os_error(errno.EBADF)  # somebody has closed the number
+            descriptors.take_back(self._fd)
 
     def detach(self) -> int:
         forget_at_end(self._host.world)
@@ -576,7 +579,7 @@ class WorldSocket(socket.socket):
             self._real_close()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closed or not self._file.fds:  # or somebody has closed the number
             raise os_error(errno.EBADF)
 
     # --- waiting ---------------------------------------------------------------------------------
