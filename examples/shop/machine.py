@@ -177,7 +177,7 @@ class Shop(foretold.Machine):
         over="select count(*) from orders",
     )
     def nothing_is_oversold(self, rows: Any) -> None:
-        """What was received is sold, or on the shelf."""
+        """No stock is below zero; what was received is sold or on the shelf."""
 
     @foretold.invariant(
         sql="""select customer_id, basket, count(*) as charges from charge

@@ -26,7 +26,7 @@ CALLS_MAX = 6
 QUICK = ("double_charge", "lost_mail", "limiter_bypassed", "shared_key")
 """For the normal suite: found within a few runs. The others have tapes (`test_kept_tapes.py`)."""
 SAID = {
-    "oversell": "What was received is sold, or on the shelf",
+    "oversell": "No stock is below zero; what was received is sold or on the shelf",
     "double_charge": "A basket is charged once",
     "check_then_insert": "the shop never breaks",
     "lost_update": "The counter of an item says how many visits there were",

@@ -13,6 +13,7 @@ from foretold.trace.events import (
     Broke,
     Event,
     Executed,
+    Fault,
     LockWait,
     Request,
     Resumed,
@@ -194,7 +195,7 @@ def test_without_a_pair_who_asked_last_is_named() -> None:
     )  # fmt: skip
     assert said(told_of(told)).endswith(
         "No two of these got into each other's way: look at what each one did by itself, first "
-        "session 2, who has asked last (app/rows.py:3, from app/routers.py:3)."
+        "session 2, which asked last (app/rows.py:3, from app/routers.py:3)."
     )
 
 
@@ -488,13 +489,24 @@ def test_what_the_commit_sends_is_told_with_what_was_before() -> None:
         line = 4 if event.sql == READ else 68
         told += [event, resumes("POST /a" if event.actor[-1] == "1" else "POST /b", line)]
     text = said(told_of(told_in_order(*told)))
-    assert (
-        "wrote item (by its commit, app/rows.py:68; before that it was at app/routers.py:4)" in text
-    )
+    assert "wrote item (flushed by the commit at app/rows.py:68, after app/routers.py:4)" in text
     own = told_in_order(*told[:2], events(("1", "BEGIN"), ("1", READ)), resumes("POST /a", 4),
                         events(("1", WRITE)), resumes("POST /a", 83), events(("1", "COMMIT")),
                         resumes("POST /a", 83), broke("1", "select 1 from item"))  # fmt: skip
-    assert "by its commit" not in said(told_of(own)), "where it alone commits, that is telling"
+    assert "flushed by" not in said(told_of(own)), "where it alone commits, that is telling"
+
+
+def test_a_commit_whose_answer_was_lost_is_told_beside_the_one_that_broke_it() -> None:
+    """It was stored, and its client sent it again: that the two of them are two is the mistake."""
+    first = events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))
+    lost = Fault(2_000_000, "db", WORLD, text="…", what="lost_after_commit", whom="db session 1")
+    again = [replace(each, time_ns=each.time_ns + 9_000_000, actor="session 2") for each in first]
+    told = [*first, lost, *again, replace(broke("2", "select 1 from item"), time_ns=12_000_000)]
+    lines = told_of(told)
+    assert sum("(committed; a fault: the answer is lost)" in line for line in lines) == 1
+    assert sum("session 1" in line for line in lines) == 3
+    others = told_of([each for each in told if each is not lost])
+    assert not any("session 1" in line for line in others)
 
 
 def test_a_read_of_other_rows_is_not_stale() -> None:
@@ -534,5 +546,5 @@ def test_what_all_of_a_request_is_called_from_says_nothing() -> None:
         told += [event, goes_on(task, file, *callers)]
     lines = told_of(told_in_order(*told))
     said = lines[lines.index("  session 2 read item (app/rows.py:1, from app/router2.py:5)") + 1]
-    assert said.startswith("  before session 1 had changed it (by its commit, app/db.py:1; before")
+    assert said.startswith("  before session 1 had changed it (flushed by the commit at")
     assert not any("middleware" in line for line in lines)

@@ -201,7 +201,7 @@ class Game(Platform):
         over="select count(*) from tenancies",
     )
     def a_dweller_has_one_inhabitant(self, rows: Any) -> None:
-        """A dweller has one inhabitant at most, and is free if it has none."""
+        """A dweller has one inhabitant at most, and is free only if it has none."""
 
     @foretold.invariant(
         sql="""select a.id, d.name from dweller_actions a join dwellers d on d.id = a.dweller_id

@@ -231,7 +231,7 @@ class _Sight:
             hint = "\n  A predicate returns whether it is so: def …(): return stock == 0"
         looks = f"{self._looks} look{'s' * (self._looks != 1)}"
         error = PropertyViolated(
-            f"{self.words}: {said}.\n  last seen, from {_s(world, self.since_ns)} to "
+            f"{self.words.rstrip('.')}: {said}.\n  last seen, from {_s(world, self.since_ns)} to "
             f"{_s(world, world.outside.now_ns)} ({looks}): {seen}{hint}"
         )
         error.__cause__ = self._error

@@ -147,6 +147,10 @@ class Fault(Event):
     """Whom it strikes, if that is told."""
     is_setting: bool = False
     """Nothing has struck: the test has said how its network is."""
+    what: str = ""
+    """The kind of a database's failure, such as `lost_after_commit`,"""
+    whom: str = ""
+    """and the session that it strikes, as `postgres session 1`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

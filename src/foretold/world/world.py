@@ -277,18 +277,17 @@ class World:
         """A host's main had failed before the test awaited it: the test has the error now."""
         self.failures = [failure for failure in self.failures if failure is not error]
 
-    def note_fault(self, text: str, *hosts: str) -> None:
+    def note_fault(self, text: str, *hosts: str, **facts: str) -> None:
         """A fault was injected: it stands in the trace and in the story."""
         self.trace.note("fault", text)
-        self._keep_fault(text, hosts)
+        self._keep_fault(text, hosts, **facts)
 
-    def _keep_fault(self, text: str, hosts: tuple[str, ...] = (), is_setting: bool = False) -> None:
+    def _keep_fault(self, text: str, hosts: tuple[str, ...] = (), **facts: Any) -> None:
         self.faults_noted += 1
         if self.trace.detail and not self.ending:  # by then they are repairs, and part of no story
             host = self.acting_host
             time_ns = max(self.now_ns(), self.wire.now_ns)
-            told = functools.partial(Fault, text=text, hosts=hosts, is_setting=is_setting)
-            self.trace.keep(told(time_ns, host.name, WORLD))
+            self.trace.keep(Fault(time_ns, host.name, WORLD, text=text, hosts=hosts, **facts))
 
     def supervise(self, *names: str, after_s: float = 1.0) -> None:
         self._supervisors.append(Supervisor(self, names, after_s))

@@ -179,7 +179,10 @@ class DatabaseInjection:
         what = f": {_on_a_line(sql)}" if sql else ""
         if failure.omen is not None:
             what = f", as foretold by {failure.omen.prophecy} = {failure.omen.outcome}{what}"
-        self.gateway.world.note_fault(f"{self.gateway.host.name} {failure.kind}{whom}{what}")
+        host, named = self.gateway.host.name, "" if session is None else session.name
+        self.gateway.world.note_fault(
+            f"{host} {failure.kind}{whom}{what}", what=failure.kind, whom=f"{host} {named}"
+        )
         if failure.told is not None:
             failure.told()
 

@@ -172,7 +172,7 @@ class Checks:
             self._course.tally.invariant(each.name, over=_number(result))
             return True
         if last:
-            violated = each.violated(f"{each.words}: not so {within}")
+            violated = each.violated(f"{each.words.rstrip('.')}: not so {within}")
             self._failed(each, violated, said=f"did not become true {within}")
             raise violated
         return False
@@ -185,7 +185,7 @@ class Checks:
 
     def _judge(self, each: Invariant, result: Any) -> None:
         if result is False:
-            raise each.violated(f"{each.words}: not so, {each.name} is false")
+            raise each.violated(f"{each.words.rstrip('.')}: not so, {each.name} is false")
         self._course.tally.invariant(each.name, over=_number(result))
 
     def _failed(

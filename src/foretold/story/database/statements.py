@@ -16,7 +16,7 @@ from foretold.services.postgres.sqlshown import outcome_text, rows_changed, shor
 from foretold.services.postgres.sqltext import PARAMETER, Reading, Token, read
 from foretold.story.words import short
 from foretold.trace import Place
-from foretold.trace.events import Event, Executed, LockWait, Resumed, Visited, Who
+from foretold.trace.events import Event, Executed, Fault, LockWait, Resumed, Visited, Who
 from foretold.world.world import DEFAULT_HOST
 
 BEGINS, ENDS = ("BEGIN", "START"), ("COMMIT", "ROLLBACK", "END", "ABORT")
@@ -106,7 +106,7 @@ class Statement:
         if self.place is None:
             return ""
         if self.after is not None:
-            return f"by its commit, {short(self.place)}; before that it was at {short(self.after)}"
+            return f"flushed by the commit at {short(self.place)}, after {short(self.after)}"
         caller = f", from {short(self.caller)}" if self.caller is not None else ""
         return f"{short(self.place)}{caller}"
 
@@ -170,6 +170,11 @@ class Transaction:
         return any(not each.is_mark for each in self.statements)
 
     @property
+    def lost_an_answer(self) -> bool:
+        """It was done, and the program was told otherwise: a fault."""
+        return any(each.remark in _STRUCK.values() for each in self.statements)
+
+    @property
     def is_several(self) -> bool:
         return len({each.transaction for each in self.statements}) > 1
 
@@ -205,7 +210,25 @@ def asked_text(who: Who, visits: Visits) -> str:
 
 def statements_of(events: Sequence[Event], catalogue: Catalogue) -> list[Statement]:
     """All of the program's own, with the lines that say where they come from."""
-    return _with_callers(_without_host(list(_statements(events, catalogue))))
+    found = list(_statements(events, catalogue))
+    _mark_struck(found, events)
+    return _with_callers(_without_host(found))
+
+
+_STRUCK = {
+    "lost_after": "  (done; a fault: the answer is lost)",
+    "lost_after_commit": "  (committed; a fault: the answer is lost)",
+}
+"""What is said of a statement by the fault that has struck its answer."""
+
+
+def _mark_struck(statements: Sequence[Statement], events: Sequence[Event]) -> None:
+    for event in events:
+        if isinstance(event, Fault) and event.what in _STRUCK:
+            its = [s for s in statements if s.session == event.whom and not s.waits]
+            struck = [each for each in its if each.time_ns == event.time_ns]
+            for each in struck[-1:]:
+                each.remark = _STRUCK[event.what]
 
 
 def _statements(events: Sequence[Event], catalogue: Catalogue) -> Iterator[Statement]:

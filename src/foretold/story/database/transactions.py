@@ -54,7 +54,9 @@ class Told:
         elif self._pair is not None:
             kept = [self._pair.reader, self._pair.writer]
         else:
-            kept = [each for each in requests if asked.is_by(each)] or found
+            broken = [each for each in requests if asked.is_by(each)]
+            lost = [each for each in requests if broken and each.lost_an_answer]
+            kept = [*broken, *lost] or found
         self._show(kept)
 
     def _show(self, kept: Sequence[Transaction]) -> None:
@@ -168,7 +170,7 @@ class Told:
         asked = [each for each in self._shown if not each.is_mark and each.place is not None]
         if not asked:
             return ""
-        return f", first {self._names.of(asked[-1])}, who has asked last{asked[-1].where}"
+        return f", first {self._names.of(asked[-1])}, which asked last{asked[-1].where}"
 
     def _last_transaction(self, commit: Statement) -> Iterator[str]:
         """It alone has broken the invariant, which held before it."""

@@ -208,11 +208,12 @@ class Descriptors:
         self.files[number] = file
         file.fds[file.fds.index(fd)] = number
 
-    def take_back(self, fd: int) -> None:
-        """`close`: the number is free, and the file is released with its last one."""
+    def take_back(self, fd: int) -> bool:
+        """`close`: the number is free, and the file is released with its last one. False if nobody
+        has this number."""
         file = self.files.pop(fd, None)
         if file is None:
-            return
+            return False
         self.stir(fd)
         self.inheritable.discard(fd)
         if fd < NATIVE_FIRST:
@@ -220,6 +221,7 @@ class Descriptors:
         file.fds.remove(fd)
         if not file.fds and not file.users:
             file.released()
+        return True
 
     def file(self, fd: int) -> OpenDescriptor | None:
         return self.files.get(fd)

@@ -332,7 +332,7 @@ class Network:
     def _note(self, text: str, *hosts: str, is_setting: bool = False) -> None:
         self.trace.note("fault", text)
         if self.on_fault is not None:
-            self.on_fault(text, hosts, is_setting)
+            self.on_fault(text, hosts, is_setting=is_setting)
 
     def _where(self, between: tuple[HostName, HostName] | None) -> str:
         if between is None:

@@ -538,10 +538,8 @@ class WorldSocket(socket.socket):
     def _real_close(self) -> None:
         if not self._closed:
             self._closed = True
-            descriptors = self._descriptors
-            if descriptors.file(self._fd) is None and not descriptors.process_is_over:
+            if not (self._descriptors.take_back(self._fd) or self._descriptors.process_is_over):
                 raise os_error(errno.EBADF)  # somebody has closed the number
-            descriptors.take_back(self._fd)
 
     def detach(self) -> int:
         forget_at_end(self._host.world)
