@@ -462,6 +462,59 @@ def test_known_codecs_are_described_rightly() -> None:
                 chr(code).encode(codec)
 
 
+# ---------------------------------------------------------------- short ways
+
+
+class Plainly(st.SearchStrategy[Any]):
+    """The values of another strategy, which is asked each time: nothing is known of this class."""
+
+    def __init__(self, inner: st.SearchStrategy[Any]) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def do_draw(self, data: Any) -> Any:
+        """As Hypothesis itself asks it."""
+        return self.inner.do_draw(data)
+
+
+SHORT = [
+    st.integers(),
+    st.integers(3, 3),
+    st.integers(0, 9),
+    st.integers(-5, 5),
+    st.integers(7),
+    st.integers(max_value=-7),
+    st.integers(0, 10**6),
+    st.integers(-(2**31), 2**31),
+    st.sampled_from("x"),
+    st.sampled_from([3, 1, 2]),
+    st.sampled_from(range(10**9)),
+    st.sampled_from([1, 2, 3]).map(str),
+    st.sampled_from(range(9)).filter(lambda n: n % 2),
+]
+
+
+@pytest.mark.parametrize("strategy", SHORT, ids=repr)
+def test_the_short_way_makes_the_same_choices(strategy: st.SearchStrategy[Any]) -> None:
+    """What is known of a strategy saves the way through Hypothesis, and changes no stored tape:
+    neither alone, nor beside others, nor where a value was refused before."""
+    plainly = Plainly(strategy)
+    for short, long in (
+        (strategy, plainly),
+        (st.tuples(strategy, st.text(), strategy), st.tuples(plainly, st.text(), plainly)),
+        (st.tuples(strategy).filter(picky), st.tuples(plainly).filter(picky)),
+    ):
+        for seed in range(100):
+            one, other = Seeded(seed), Seeded(seed)
+            assert attempt(short, one) == attempt(long, other)
+            assert one.chosen == other.chosen
+
+
+def picky(value: tuple[Any, ...]) -> bool:
+    """Refuses a third of all tuples of numbers."""
+    return len(repr(value)) % 3 > 0
+
+
 # ---------------------------------------------------------------- when Hypothesis moves
 
 

@@ -1,9 +1,9 @@
 """Draws values of Hypothesis strategies from a tape.
 
 Hypothesis is the language in which inputs are described; the tape is the engine. This file is the
-seam, and besides `hypothesis_disk.py` the only one that touches Hypothesis' private API: a
-`ConjectureData` that records nothing, reads no clock and asks the tape for every primitive value.
-`primitives.py` says how such a value is made of choices.
+seam, and looks for all that the `hypothesis_*.py` beside it use of Hypothesis' private API: a
+`ConjectureData` that records nothing, reads no clock and asks the tape for every primitive value
+(`hypothesis_provider.py`). `primitives.py` says how such a value is made of choices.
 
 A filter or a set that rejects a value tries again with the next simplest ones, so the calm tape
 fills a set with 0, 1, 2 instead of giving up.
@@ -27,7 +27,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from foretold.errors import UsageError
-from foretold.spec.primitives import Alphabet, CalmSource, ChoiceSource, Drawer, NotoriousValues
+from foretold.spec.primitives import CalmSource, ChoiceSource
 
 SUPPORTED_HYPOTHESIS = ">=6.170.1,<7"
 """Tested range. Elsewhere the adapter still loads, if it finds everything it builds on."""
@@ -35,26 +35,19 @@ SUPPORTED_HYPOTHESIS = ">=6.170.1,<7"
 try:
     from hypothesis import reporting
     from hypothesis.control import BuildContext, _current_build_context
-    from hypothesis.errors import ChoiceTooLarge, StopTest, UnsatisfiedAssumption
+    from hypothesis.errors import StopTest, UnsatisfiedAssumption
     from hypothesis.internal import charmap
     from hypothesis.internal.conjecture import data as conjecture
-    from hypothesis.internal.conjecture.choice import (
-        choice_from_index,
-        choice_permitted,
-        choice_to_index,
-    )
     from hypothesis.internal.conjecture.data import MAX_DEPTH, ConjectureData, Status
-    from hypothesis.internal.conjecture.providers import (
-        COLLECTION_DEFAULT_MAX_SIZE,
-        GLOBAL_CONSTANTS,
-        PrimitiveProvider,
-    )
-    from hypothesis.internal.conjecture.utils import _calc_p_continue
+    from hypothesis.internal.conjecture.providers import GLOBAL_CONSTANTS, PrimitiveProvider
     from hypothesis.internal.intervalsets import IntervalSet
     from hypothesis.strategies._internal import functions as st_functions
     from hypothesis.strategies._internal import lazy as st_lazy
     from hypothesis.strategies._internal import random as st_random
     from hypothesis.utils.conventions import not_set
+
+    from foretold.spec import hypothesis_known
+    from foretold.spec.hypothesis_provider import TapeProvider, TooLarge, next_simplest, planned
 except ImportError as moved:
     raise UsageError(
         f"Hypothesis {hypothesis.__version__} has moved names that foretold needs ({moved}). "
@@ -79,9 +72,6 @@ Shared = dict[Any, Any]
 
 CHOICES_MAX = 16_384
 """Of one draw. A strategy that recurses without end is cut here, and the step is discarded."""
-
-_IS_SOUND = "foretold_is_sound"
-"""On a strategy that was drawn from: it is valid and not empty."""
 
 # Keys in `shared`, beside those of `st.shared()`: what is to be done when the run is over, and what
 # the Randoms of one run have in common.
@@ -162,124 +152,20 @@ from foretold.spec import hypothesis_disk  # noqa: E402  # it needs all of that
 
 hypothesis_disk.stand_in()
 _BLANK = _blank_data()
-_BLANK_CONTAINERS = [(k, v) for k, v in _BLANK.items() if isinstance(v, dict | list | set)]
+_BLANK_CONTAINERS = {k: v for k, v in _BLANK.items() if isinstance(v, dict | list | set)}
 _BLANK_SCALARS = {k: v for k, v in _BLANK.items() if not isinstance(v, dict | list | set)}
-_unwrap: Callable[[Any], Any] = st_lazy.unwrap_strategies
-
-# ---------------------------------------------------------------- primitives
-
-_catalogue = NotoriousValues(GLOBAL_CONSTANTS.integers, GLOBAL_CONSTANTS.floats)
-_alphabets: dict[int, tuple[IntervalSet, Alphabet]] = {}
-
-
-def _alphabet(intervals: IntervalSet) -> Alphabet:
-    # By identity: to hash the intervals of a Unicode category costs more than to draw from it.
-    found = _alphabets.get(id(intervals))
-    if found is not None:
-        return found[1]
-
-    def words() -> list[str]:
-        return [w for w in GLOBAL_CONSTANTS.strings if all(ord(c) in intervals for c in w)]
-
-    if len(_alphabets) >= 1_024:
-        _alphabets.clear()
-    alphabet = Alphabet(len(intervals), intervals.char_in_shrink_order, words)
-    _alphabets[id(intervals)] = intervals, alphabet
-    return alphabet
-
-
-def _p_more(low: int, high: int) -> float:
-    """How likely one more element is, so that the average size is that of Hypothesis itself."""
-    average = min(max(low * 2, low + 5), 0.5 * (low + high))
-    return _calc_p_continue(average - low, high - low)
-
-
-class TooLarge(BaseException):
-    """A draw has used up its choices."""
-
-
-class TapeProvider(PrimitiveProvider):
-    """Hypothesis' five primitives, drawn from a tape.
-
-    It does not know the data it belongs to: a cycle would outlive its draw, since a run collects
-    no garbage.
-    """
-
-    def __init__(self, source: ChoiceSource, label: str | None) -> None:
-        super().__init__(None)
-        self.drawer = Drawer(source, label)
-        self.left: float = math.inf
-
-    def counted(self, element: T) -> T:
-        """The element, after counting it: a draw that grows too large ends here."""
-        self.left -= 1
-        if self.left < 0:
-            raise TooLarge
-        return element
-
-    def draw_boolean(self, p: float = 0.5) -> bool:
-        return self.drawer.boolean(p)
-
-    def draw_integer(
-        self,
-        min_value: int | None = None,
-        max_value: int | None = None,
-        *,
-        weights: dict[int, float] | None = None,
-        shrink_towards: int = 0,
-    ) -> int:
-        weighted = tuple(weights.items()) if weights else ()
-        plan = _catalogue.integer_plan(min_value, max_value, shrink_towards, weighted)
-        return self.drawer.integer(plan)
-
-    def draw_float(
-        self,
-        *,
-        min_value: float = -math.inf,
-        max_value: float = math.inf,
-        allow_nan: bool = True,
-        smallest_nonzero_magnitude: float,
-    ) -> float:
-        signs = math.copysign(1.0, min_value), math.copysign(1.0, max_value)
-        tiny = smallest_nonzero_magnitude
-        plan = _catalogue.float_plan(min_value, max_value, allow_nan, tiny, signs)
-        return self.drawer.floating(plan)
-
-    def draw_string(
-        self,
-        intervals: IntervalSet,
-        *,
-        min_size: int = 0,
-        max_size: int = COLLECTION_DEFAULT_MAX_SIZE,
-    ) -> str:
-        if len(intervals) == 0:
-            return ""
-        p_more = _p_more(min_size, max_size)
-        characters = self.drawer.text(_alphabet(intervals), min_size, max_size, p_more)
-        return "".join(map(self.counted, characters))
-
-    def draw_bytes(self, min_size: int = 0, max_size: int = COLLECTION_DEFAULT_MAX_SIZE) -> bytes:
-        octets = self.drawer.octets(min_size, max_size, _p_more(min_size, max_size))
-        return bytes(map(self.counted, octets))
-
-
-def _next_simplest(value: Any, choice_type: Any, constraints: Any, steps: int) -> Any:
-    """The value that is so many steps less simple, or the same one where the order ends."""
-    index = choice_to_index(value, constraints) + steps
-    if choice_type == "boolean":
-        index %= 2
-    elif choice_type == "integer":
-        low, high = constraints["min_value"], constraints["max_value"]
-        if low is not None and high is not None:
-            index %= high - low + 1
-    try:
-        other = choice_from_index(index, choice_type, constraints)
-    except ChoiceTooLarge:
-        return value
-    return other if choice_permitted(other, constraints) else value
-
+_KNOWN = hypothesis_known.KNOWN
 
 # ---------------------------------------------------------------- one draw
+
+
+class Forgetful(dict[Any, Any]):
+    """Keeps nothing. For `target()`: no observation comes twice. For what printers are told."""
+
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+
+    def __missing__(self, key: Any) -> list[Any]:
+        return []
 
 
 class TapeData(ConjectureData):
@@ -289,60 +175,66 @@ class TapeData(ConjectureData):
     """
 
     provider: TapeProvider
+    target_observations = Forgetful()
 
     def __init__(
         self, source: ChoiceSource, label: str | None, shared: Shared | None, runner: object
     ) -> None:
-        # Not super().__init__, which reads the clock and is several times slower.
-        own = vars(self)
-        for name, empty in _BLANK_CONTAINERS:  # what never changes lies on the class: see below
-            own[name] = empty.copy()
-        scope: Shared = {} if shared is None else shared
+        # Not super().__init__, which reads the clock and is several times slower. What never
+        # changes lies on the class (see below); containers are made when somebody asks for them.
         self.testcounter = next(_counter)
         self.provider = TapeProvider(source, label)
-        self.target_observations = Forgetful()
-        self.states_for_ids = scope.setdefault(RANDOM_STATES, {})
-        self.seeds_to_states = scope.setdefault(RANDOM_SEEDS, {})
-        self._shared_strategy_draws = scope
+        self._shared_strategy_draws: Shared = {} if shared is None else shared
+        self._tasks_wait = shared is not None
         self.hypothesis_runner = runner
-        self._put_off = None if shared is None else shared.setdefault(PUT_OFF, [])
         self._drawing = False
         self._retries: dict[int, int] = {}  # by depth: how many values were rejected there
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _BLANK_CONTAINERS:
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        made = self.__dict__[name] = _BLANK_CONTAINERS[name].copy()
+        return made
 
     def draw(
         self, strategy: st.SearchStrategy[T], label: object = None, observe_as: str | None = None
     ) -> T:
         if not self._drawing:
-            first: T = self._draw_first([(strategy, label)])[0]
+            first: T = self._draw_first([(label, strategy)])[0]
             return first
         if isinstance(label, str):
             return self._draw_labelled(strategy, label)
-        if _IS_SOUND not in strategy.__dict__:
-            self._check(strategy)
-        if self.depth >= MAX_DEPTH:
+        known = strategy.__dict__.get(_KNOWN)
+        if known is None:
+            known = self._learn(strategy)
+        level = self.depth + 1
+        if level > MAX_DEPTH:
             self.mark_invalid(f"its strategies nest deeper than {MAX_DEPTH}")
-        level = self.depth = self.depth + 1
+        if known.plan is not None and not self._retries:
+            self.provider.counted(None)
+            value: T = known.value(self.provider.drawer.integer(known.plan))
+            return value
+        self.depth = level
         try:
-            drawn: T = _unwrap(strategy).do_draw(self)
+            drawn: T = (strategy if known.inner is None else known.inner).do_draw(self)
             return drawn
         finally:
             self.depth = level - 1
             if self._retries:
                 self._retries.pop(level + 1, None)
 
-    def _check(self, strategy: st.SearchStrategy[Any]) -> None:
+    def _learn(self, strategy: st.SearchStrategy[Any]) -> hypothesis_known.Known:
         """Once for each strategy: both questions lead through all its parts."""
         strategy.validate()
         if strategy.is_empty:
             self.mark_invalid("it is empty")
-        strategy.__dict__[_IS_SOUND] = True
+        return hypothesis_known.learn(strategy, planned)
 
     def draw_each(self, wanted: Mapping[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
         """A value of each strategy, under the name of each: as one draw after the other."""
-        drawn = self._draw_first([(strategy, name) for name, strategy in wanted.items()])
-        return dict(zip(wanted, drawn, strict=True))
+        return dict(zip(wanted, self._draw_first(wanted.items()), strict=True))
 
-    def _draw_first(self, wanted: Iterable[tuple[st.SearchStrategy[Any], object]]) -> list[Any]:
+    def _draw_first(self, wanted: Iterable[tuple[object, st.SearchStrategy[Any]]]) -> list[Any]:
         """Draws that are not part of another: they bring a context, which ends with them."""
         before = _current_build_context.value, reporting.reporter.value
         context = self.new_context()
@@ -351,8 +243,8 @@ class TapeData(ConjectureData):
         drawn: list[Any] = []
         strategy: Any = None
         try:
-            for strategy, label in wanted:
-                self.events.clear()
+            for label, strategy in wanted:
+                self.__dict__.pop("events", None)
                 self._retries.clear()
                 self.provider.left = CHOICES_MAX
                 drawn.append(self.draw(strategy, label))
@@ -375,7 +267,7 @@ class TapeData(ConjectureData):
             self._after(context.tasks)
 
     def new_context(self) -> BuildContext:
-        return QuietContext(self, wrapped_test=_no_test)
+        return QuietContext(self)
 
     def _draw_labelled(self, strategy: st.SearchStrategy[T], label: str) -> T:
         drawer = self.provider.drawer
@@ -386,14 +278,22 @@ class TapeData(ConjectureData):
             drawer.label = before
 
     def _after(self, tasks: list[Callable[[], Any]]) -> None:
-        if self._put_off is None:
+        if not self._tasks_wait:
             _run_all(tasks)
-        else:
-            self._put_off.extend(tasks)
+        elif tasks:
+            self._shared_strategy_draws.setdefault(PUT_OFF, []).extend(tasks)
 
     @property
     def _shared_data_strategy(self) -> LaterDraws:  # type: ignore[override]  # kept, it were a cycle
         return LaterDraws(self)
+
+    @property
+    def states_for_ids(self) -> Any:  # type: ignore[override]  # nobody sets it
+        return self._shared_strategy_draws.setdefault(RANDOM_STATES, {})
+
+    @property
+    def seeds_to_states(self) -> Any:  # type: ignore[override]  # nobody sets it
+        return self._shared_strategy_draws.setdefault(RANDOM_SEEDS, {})
 
     # Below: what strategies call on a ConjectureData, reduced to what a single draw needs.
 
@@ -404,7 +304,7 @@ class TapeData(ConjectureData):
         value = getattr(self.provider, "draw_" + choice_type)(**constraints)
         # Not for the "one more?" of collections, which Hypothesis draws at unique depth 0.
         if self._retries and (choice_type != "boolean" or self.unique_element_depth):
-            return _next_simplest(value, choice_type, constraints, sum(self._retries.values()))
+            return next_simplest(value, choice_type, constraints, sum(self._retries.values()))
         return value
 
     def _pooled_constraints(self, choice_type: Any, constraints: Any) -> Any:
@@ -467,14 +367,18 @@ class LaterDraws(st.DataObject):
 class QuietContext(BuildContext):
     """Lets `note`, `event`, `assume` and their like know that they are inside a test."""
 
+    is_final = False
+    known_object_printers = Forgetful()
+
+    def __init__(self, data: ConjectureData) -> None:
+        self.data = data
+        self.tasks = []
+
+    def wrapped_test(self) -> None:
+        """Stands for the test function, of which there is none."""
+
     def record_call(self, *args: object, **kwargs: object) -> None:
         """Hypothesis would remember how to print the value; nobody asks for it here."""
-
-
-class Forgetful(dict[str, Any]):
-    """For `target()`: takes every observation and keeps none, so that none comes twice."""
-
-    def __setitem__(self, key: str, value: Any) -> None: ...
 
 
 _NO_LABELS: AbstractContextManager[dict[str, int]] = nullcontext({})
@@ -493,10 +397,6 @@ def _discarded(strategy: object, why: str | None, where: str | None) -> StepDisc
 def _run_all(tasks: Iterable[Callable[[], Any]]) -> None:
     for task in tasks:
         task()
-
-
-def _no_test() -> None:
-    """Stands for the test function, of which there is none."""
 
 
 def _say_nothing(text: object) -> None:
@@ -529,7 +429,7 @@ def be_at_home(shared: Shared) -> Callable[[], None]:
     returned here is called. For a whole run: a rule that waits stands still in the middle."""
     before = _current_build_context.value
     data = TapeData(CalmSource(), None, shared, not_set)
-    _current_build_context.value = QuietContext(data, wrapped_test=_no_test)
+    _current_build_context.value = QuietContext(data)
     return lambda: setattr(_current_build_context, "value", before)
 
 
@@ -555,7 +455,7 @@ def warm_up(*strategies: st.SearchStrategy[Any]) -> None:
         draw(strategy, CalmSource())
     _load_sources()
     data = TapeData(CalmSource(), None, None, not_set)
-    with QuietContext(data, wrapped_test=_no_test):
+    with QuietContext(data):
         for strategy in strategies:
             _require_strategy(strategy, "warm_up")
             strategy.validate()

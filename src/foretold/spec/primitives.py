@@ -87,6 +87,8 @@ class IntegerPlan(NamedTuple):
     up: tuple[Rung[int], ...]
     down: tuple[Rung[int], ...]
     p_down: float
+    plain: tuple[int, int] | None = None
+    """The first value and how many there are, if they are all plain and upward, as most are."""
 
 
 def rung(
@@ -143,9 +145,9 @@ def integer_plan(
     p_down = near_below / (near_above + near_below)
     ups = {value: weight / (1 - p_down) for value, weight in weights.items() if value >= first}
     downs = {value: weight / p_down for value, weight in weights.items() if value < first}
-    return IntegerPlan(
-        _integer_rungs(above, ups, notorious), _integer_rungs(below, downs, notorious), p_down
-    )
+    up, down = _integer_rungs(above, ups, notorious), _integer_rungs(below, downs, notorious)
+    is_plain = not down and len(up) == 1 and not up[0].special
+    return IntegerPlan(up, down, p_down, (first, above.size) if is_plain else None)
 
 
 def _integer_rungs(
@@ -342,6 +344,9 @@ class Drawer:
 
     def integer(self, plan: IntegerPlan) -> int:
         """One of the plan's values: upward or downward, how large at most, and which."""
+        if plan.plain is not None:
+            first, size = plan.plain
+            return first + self.source.choose(size, self.label) if size > 1 else first
         rungs = plan.up
         if plan.down and self.source.chance(plan.p_down, self.label):
             rungs = plan.down

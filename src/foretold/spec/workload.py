@@ -111,6 +111,7 @@ def shared_of(world: World) -> dict[Any, Any]:
 
     shared = world.shared
     if hypothesis_adapter.PUT_OFF not in shared:
+        shared[hypothesis_adapter.PUT_OFF] = []
         world.at_end.append(lambda: hypothesis_adapter.clean_up(shared))
     return shared
 
