@@ -88,7 +88,8 @@ class Pace:
             self.can_wake_late = bool(self._asleep_by_key)
             if tape.continuation is not None:
                 self._chance_from_ns = tape.continuation.from_ns
-                self._generator = TapeRandom(f"{tape.continuation.seed}/pace/{host}")
+                self._generator = TapeRandom(0)
+                self._generator.seed(f"{tape.continuation.seed}/pace/{host}")
                 self._gap = self._generator.choice(SLOW_GAP_STEPS)
         else:
             self._gap = drawn.pick(_gaps(profile.steps), "steps between slow ones")

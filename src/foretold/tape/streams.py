@@ -9,12 +9,13 @@ here are the four origins of a tape; they differ only in `_next`.
 
 from __future__ import annotations
 
+import _random
 import bisect
 import hashlib
 import itertools
 import random
 from collections.abc import MutableSequence, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from foretold.errors import UsageError
 
@@ -33,7 +34,14 @@ class Choice(NamedTuple):
 
 
 class TapeRandom(random.Random):
-    """A generator of our own, by its class: those of the program are reseeded for each run."""
+    """A generator of our own, by its class: those of the program are reseeded for each run. Its
+    seed is a whole number."""
+
+    # Seeded in C, without the way through `seed`, which is patched in a run: each slot of a machine
+    # has a stream, and to make its generator costs more than to draw from it.
+    if not TYPE_CHECKING:
+        __init__ = _random.Random.__init__
+    gauss_next = None
 
 
 def generator_for(seed: int, name: str) -> random.Random:
@@ -46,6 +54,9 @@ def generator_for(seed: int, name: str) -> random.Random:
 
 class Stream:
     """A source of choices. `_next(bound)` is the only thing its kinds decide."""
+
+    # A run may have thousands, and the collector looks at each thing that has a dictionary.
+    __slots__ = ("_bytes", "draws", "name", "record")
 
     def __init__(self, name: str, *, recording: bool = False) -> None:
         self.name = name
@@ -150,6 +161,8 @@ class Stream:
 class SeededStream(Stream):
     """Choices from a pseudo-random generator."""
 
+    __slots__ = ("generator",)
+
     def __init__(self, name: str, seed: int, *, recording: bool = False) -> None:
         super().__init__(name, recording=recording)
         self.generator = generator_for(seed, name)
@@ -159,6 +172,12 @@ class SeededStream(Stream):
             self.draws += 1  # the common case, without ceremony: every message draws
             return int(self.generator.random() * n)
         return super().choose(n, label)
+
+    def chance(self, p: float, label: str | None = None) -> bool:
+        if self.record is None and 0 < p < 1:
+            self.draws += 1
+            return self.generator.random() < p
+        return super().chance(p, label)
 
     def _next(self, bound: int, label: str) -> int:
         if bound < _EXACT_FLOAT:
@@ -183,6 +202,8 @@ class SeededStream(Stream):
 
 class RecordedStream(Stream):
     """Choices read from a recording. Past its end, and where they no longer fit: calm ones."""
+
+    __slots__ = ("entries", "misfit")
 
     def __init__(self, name: str, entries: Sequence[Choice], *, recording: bool = False) -> None:
         super().__init__(name, recording=recording)
@@ -210,6 +231,8 @@ class RecordedStream(Stream):
 class ContinuedStream(SeededStream):
     """Choices read from a recording; past its end they are drawn, as it might have gone on."""
 
+    __slots__ = ("entries",)
+
     def __init__(
         self, name: str, entries: Sequence[Choice], seed: int, *, recording: bool = False
     ) -> None:
@@ -219,6 +242,9 @@ class ContinuedStream(SeededStream):
     def choose(self, n: int, label: str | None = None) -> int:
         given = self.draws < len(self.entries)
         return Stream.choose(self, n, label) if given else super().choose(n, label)
+
+    def chance(self, p: float, label: str | None = None) -> bool:
+        return Stream.chance(self, p, label)
 
     def _next(self, bound: int, label: str) -> int:
         if self.draws > len(self.entries):
@@ -292,6 +318,8 @@ class Odometer:
 
 class EnumeratedStream(Stream):
     """Choices from the odometer that all streams of one enumerated tape share."""
+
+    __slots__ = ("odometer",)
 
     def __init__(self, name: str, odometer: Odometer, *, recording: bool = False) -> None:
         super().__init__(name, recording=recording)

@@ -162,7 +162,7 @@ class Tape:
 
     def stream(self, name: str, *keys: str | int) -> Stream:
         """The stream `name`, sub-keyed: `tape.stream("net", "api", 8000)` is its own sequence."""
-        full = "/".join((name, *map(str, keys))) if keys else name
+        full = f"{name}/{'/'.join(map(str, keys))}" if keys else name
         found = self._streams.get(full)
         if found is None:
             found = self._streams[full] = self._open(full)
