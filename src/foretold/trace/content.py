@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 _CONTENT_DEPTH_MAX = 6
 _CONTENT_ITEMS_MAX = 1_000
 _DECIMAL_BITS_MAX = 4_096
+_SPELLED = (int, float, str, bytes, bytearray, memoryview, BaseException)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
 RETURNED, RAISED, CANCELLED = "returned", "raised", "cancelled"
 """How a task may end."""
@@ -63,6 +64,10 @@ def encode(value: object, depth: int = 0) -> str:
     """
     if value is None or type(value) in (bool, float, str):
         return repr(value)
+    if not isinstance(value, _SPELLED):
+        if depth >= _CONTENT_DEPTH_MAX:
+            return f"<{type(value).__name__}>"
+        return _encode_container(value, depth + 1)
     if isinstance(value, int):  # hex of a large one: repr refuses those of 4,300 digits
         return int.__repr__(value) if value.bit_length() < _DECIMAL_BITS_MAX else hex(value)
     for plain in (float, str):  # of a class derived from it: its own repr may do anything
@@ -71,11 +76,8 @@ def encode(value: object, depth: int = 0) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         digest = hashlib.blake2b(bytes(value), digest_size=8).hexdigest()
         return f"<{len(value)} bytes {digest}>"
-    if isinstance(value, BaseException):
-        return str(raised(value, depth + 1)).removeprefix(f"{RAISED} ")
-    if depth >= _CONTENT_DEPTH_MAX:
-        return f"<{type(value).__name__}>"
-    return _encode_container(value, depth + 1)
+    assert isinstance(value, BaseException)
+    return str(raised(value, depth + 1)).removeprefix(f"{RAISED} ")
 
 
 def _encode_container(value: object, depth: int) -> str:

@@ -96,7 +96,8 @@ class Tally:
             found = self.rules[name] = RuleCount()
         if event is not None:
             setattr(found, event, getattr(found, event) + 1)
-            found.said = found.said or said.partition("\n")[0][:SAID_CHARS_MAX]
+            if said and not found.said:
+                found.said = said.partition("\n")[0][:SAID_CHARS_MAX]
 
     def invariant(self, name: str, over: int | None = None, *, checked: bool = True) -> None:
         """An invariant was checked, over so many things if that is known; `checked=False` only

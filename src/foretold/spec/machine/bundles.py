@@ -13,7 +13,7 @@ other number is thrown together with the birthplace of each value, and the large
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis.strategies import SearchStrategy
@@ -160,7 +160,7 @@ class Shelves:
         self.drawn: list[Kept] = []
         """What was drawn since somebody has looked."""
         self._taken: list[tuple[str, int, Kept]] = []
-        self.near: list[Kept] = []
+        self.near: Sequence[Kept] = []
         """Where a bundle has one of these values, no other one is drawn from it."""
 
     def values(self, bundle: str) -> list[Kept]:

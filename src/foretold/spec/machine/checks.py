@@ -86,6 +86,11 @@ class Checks:
         if call.number > 0:
             self.after_step(call)
 
+    @property
+    def has_pages(self) -> bool:
+        """Whether there is anything to read when a call ends."""
+        return bool(self._mirrors)
+
     async def pages(self, call: Call) -> None:
         """A call is about to end: perhaps its actor reads the pages of what it was told of."""
         for each in self._mirrors:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -20,6 +20,7 @@ from foretold.spec.machine.actors import Actor, make_actors
 from foretold.spec.machine.checks import Checks
 from foretold.spec.machine.covers import OperationCounter, operations_of
 from foretold.spec.machine.faulty import FaultsOfCalls
+from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.patience import Patience
 from foretold.spec.machine.printing import (
     arguments_text,
@@ -36,7 +37,7 @@ from foretold.world.world import CALL
 if TYPE_CHECKING:
     from foretold.spec.machine.bundles import Kept, Shelves
     from foretold.spec.machine.invariants import Invariant
-    from foretold.spec.machine.machine import Blueprint, Machine
+    from foretold.spec.machine.machine import Blueprint
     from foretold.spec.machine.options import MachineOptions
     from foretold.tape import Stream
     from foretold.world.world import World
@@ -73,7 +74,7 @@ class Call:
     """What is foretold for it, by parameter."""
     stuttered: bool = False
     """A system error that was not foretold, and that the machine permits: it says nothing."""
-    references: list[Kept] = field(default_factory=list)
+    references: Sequence[Kept] = ()
     """What of the arguments came from bundles."""
     user: Actor | None = None
     """The actor that it is made as, if it is another one: somebody has two windows open."""
@@ -82,9 +83,9 @@ class Call:
     outcome: Outcome = RUNNING
     result: Any = None
     error: BaseException | None = None
-    produced: list[list[str]] = field(default_factory=list)
+    produced: Sequence[list[str]] = ()
     """For each target, the names of what went there."""
-    handed_over: list[Kept] = field(default_factory=list)
+    handed_over: Sequence[Kept] = ()
     """All of that."""
     shown: str = ""
     """The arguments as they were, for the story."""
@@ -175,6 +176,9 @@ class Course:
         self._stopping = False
         self._tolerated = tuple(machine.tolerates)
         self._shelves: Shelves | None = None
+        self._adapter: Any = None
+        """To Hypothesis, if there is anything to draw."""
+        self._looks = blueprint.has_quiet
         self._head = world.tape.stream(STREAM)
         self._draw_configuration()
 
@@ -184,6 +188,11 @@ class Course:
         rules = [rule.name for rule in self.blueprint.rules]
         self._given = [float(options.weights.get(name, 1)) for name in rules]
         self._weights = swarm_weights(tape, head, rules, options.weights)
+        self._asked = [
+            (weight > 0, rule)
+            for weight, rule in zip(self._given, self.blueprint.rules, strict=True)
+        ]
+        self._is_eager = type(self.machine).foretold_eagerness is not Machine.foretold_eagerness
         steps = options.steps
         fewer = head.weighted([steps, *[1] * (steps - 1)], "fewer steps") if steps > 1 else 0
         self.slots = steps - fewer
@@ -242,12 +251,13 @@ class Course:
             OperationCounter(world, operations)
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
         if self.blueprint.uses_hypothesis or self.machine.foretold_keeps_values:
-            from foretold.spec.hypothesis_adapter import be_at_home, clean_up
+            from foretold.spec import hypothesis_adapter
             from foretold.spec.machine.bundles import SHELVES, Shelves
 
+            self._adapter = hypothesis_adapter
             world.shared[SHELVES] = self._shelves = Shelves()
-            world.at_end.append(be_at_home(world.shared))
-            world.at_end.append(lambda: clean_up(world.shared))
+            world.at_end.append(hypothesis_adapter.be_at_home(world.shared))
+            world.at_end.append(lambda: hypothesis_adapter.clean_up(world.shared))
 
     async def _own(self, method: Callable[[], Any]) -> None:
         """`setup` and `teardown` may be plain methods as well."""
@@ -317,13 +327,16 @@ class Course:
         if self._overlap:
             actor = self.actors[stream.weighted(self._acting, "actor")]
             when = stream.weighted(self._overlap, "begins")
-        looks = self.blueprint.has_quiet and stream.chance(P_LOOK, "look around")
-        await self._turn(actor, AFTER_ALL if looks else when)
+        looks = self._looks and stream.chance(P_LOOK, "look around")
+        if looks:
+            when = AFTER_ALL
+        if when != AFTER_ALL or self._busy or self.failure is not None:
+            await self._turn(actor, when)
         if looks:
             await self.look(number)
         call = self.choose(number, stream, actor)
         if call is not None:
-            call.when = AFTER_ALL if looks else when
+            call.when = when
             await self.start(call)
 
     async def _turn(self, actor: Actor, when: int) -> None:
@@ -353,13 +366,11 @@ class Course:
     def choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
         """Which rule, with which arguments; None if there is nothing that can be done."""
         rules = self.blueprint.rules
-        wanted = zip(self._given, rules, strict=True)
-        possible = [weight > 0 and self.is_possible(rule, actor) for weight, rule in wanted]
-        eager = self.machine.foretold_eagerness
-        weights = [
-            weight * eager(rule.name) if can and weight else 0.0
-            for weight, rule, can in zip(self._weights, rules, possible, strict=True)
-        ]
+        possible = [is_wanted and self.is_possible(rule, actor) for is_wanted, rule in self._asked]
+        weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
+        if self._is_eager:
+            eager = self.machine.foretold_eagerness
+            weights = [w and w * eager(rule.name) for w, rule in zip(weights, rules, strict=True)]
         if not any(weights):
             weights = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]
         if not any(weights):
@@ -368,7 +379,7 @@ class Course:
         return self.make_call(number, stream, rules[chosen], actor) if possible[chosen] else None
 
     @contextmanager
-    def near(self, references: list[Kept]) -> Iterator[None]:
+    def near(self, references: Sequence[Kept]) -> Iterator[None]:
         """What is drawn in here is about the same things, as far as possible."""
         if self._shelves is None:
             yield
@@ -395,16 +406,17 @@ class Course:
         """Whether the actor can apply the rule now."""
         needs, shelves = rule.needs, self._shelves
         can = not needs or shelves is None or all(shelves.values(each.name) for each in needs)
-        can = can and self.holds(rule, actor)
-        if not can:
-            self.tally.rule(rule.name, "precondition_false")
-        return can
+        if can and (not rule.preconditions or self.holds(rule, actor)):
+            return True
+        self.tally.rule(rule.name, "precondition_false")
+        return False
 
     def holds(self, asked: Rule | Invariant, actor: Actor | None = None) -> bool:
         """Whether a rule may be applied now, or an invariant be looked at."""
+        machine = self.machine
         try:
-            for condition in asked.preconditions:  # noqa: SIM110  # all() costs twice as much
-                if not condition(self.machine, actor):
+            for each in asked.preconditions:  # not all(), which costs twice as much
+                if not (each.holds(machine, actor) if each.wants_actor else each.holds(machine)):
                     return False
             return True
         except Exception as error:
@@ -431,15 +443,13 @@ class Course:
 
     def _draw_arguments(self, call: Call, stream: Stream) -> bool:
         """False if a strategy gives no value: then there is no call."""
-        from foretold.spec.hypothesis_adapter import StepDiscarded, TapeData
-
-        shelves = self._shelves
+        shelves, adapter = self._shelves, self._adapter
         assert shelves is not None, "made where rules have arguments"
         shelves.begin()
-        data = TapeData(stream, None, self.world.shared, self.machine)
+        data = adapter.TapeData(stream, None, self.world.shared, self.machine)
         try:
-            call.arguments.update(data.draw_each(call.rule.arguments))
-        except StepDiscarded:
+            call.arguments = data.draw_each(call.rule.arguments)
+        except adapter.StepDiscarded:
             shelves.undo()
             return False
         call.references = shelves.drawn
@@ -487,7 +497,8 @@ class Course:
             companion.began(call)
         try:
             await self._apply(call)
-            await self.checks.pages(call)
+            if self.checks.has_pages:
+                await self.checks.pages(call)
         except BaseException as error:
             call.error = error
             if not self._stopping:
@@ -512,7 +523,7 @@ class Course:
         """Call the user's method, and say what came of it. Raises what fails the run."""
         try:
             result = call.rule.function(self.machine, **call.arguments)
-            if inspect.isawaitable(result):
+            if result is not None and inspect.isawaitable(result):
                 result = await result
         except Refused as refused:
             call.outcome, call.error = "refused", refused
@@ -548,8 +559,8 @@ class Course:
                 shelves.put(target.name, call.number, place + width * n, value)
                 for n, value in enumerate(values)
             ]
-            call.produced.append([kept.name for kept in put])
-            call.handed_over += put
+            call.produced = [*call.produced, [kept.name for kept in put]]
+            call.handed_over = [*call.handed_over, *put]
 
 
 def _noted(arguments: dict[str, Any]) -> str:

@@ -65,11 +65,11 @@ class Rule:
     prophecies: Mapping[str, Prophecy] = field(default_factory=dict)
     """What is foretold for each call, by parameter."""
 
-    @property
+    # Below: asked before every step of a run, hence found out once.
+
+    @found_once
     def name(self) -> str:
         return self.called or self.function.__name__
-
-    # Below: asked before every step of a run, hence found out once.
 
     @found_once
     def preconditions(self) -> tuple[Precondition, ...]:
@@ -96,9 +96,6 @@ class Precondition:
 
     holds: Predicate
     wants_actor: bool
-
-    def __call__(self, machine: Any, actor: Any) -> bool:
-        return bool(self.holds(machine, actor) if self.wants_actor else self.holds(machine))
 
 
 class Multiple(tuple[Any, ...]):
