@@ -31,10 +31,10 @@ class Portrait:
 def portrait(world: World) -> Portrait:
     """The world as it is now."""
     state = world.core.state
-    homes = []
+    homes: list[Home] = []
     for each in state.archetypes:
         columns = {component: list(column) for component, column in each.columns.items()}
-        homes.append((each.components.as_int(), list[int](each.entities), columns))
+        homes.append((each.components.as_int(), [*each.entities], columns))
     return Portrait(world.height, world.now_s, state.next_id, list(state.free), homes)
 
 
@@ -69,7 +69,8 @@ def residents(world: World) -> dict[int, int]:
     """Of each entity its components, as they are stored."""
     found: dict[int, int] = {}
     for each in world.core.state.archetypes:
-        found.update(dict.fromkeys(each.entities, each.components.as_int()))
+        if each.entities:
+            found.update(dict.fromkeys(each.entities, each.components.as_int()))
     return found
 
 

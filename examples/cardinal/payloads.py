@@ -30,6 +30,9 @@ SMALL_MAX = 200
 ID_MAX = 200
 
 
+Maker = Callable[["Payloads"], Any]
+
+
 class Payloads:
     """Makes values of any type that a command may have."""
 
@@ -39,22 +42,11 @@ class Payloads:
 
     def value(self, hint: Any) -> Any:
         """A value of this type."""
-        if hint is EntityId:
-            return self.entity()
-        hint = base_of(hint)
-        if hint in _MAKERS:
-            return _MAKERS[hint](self)
-        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-        if origin in (list, tuple):
-            return origin(self.value(arguments[0]) for _ in range(self._between(0, 4)))
-        if origin in (typing.Union, types.UnionType):
-            return self.value(arguments[0]) if self._between(0, 1) else None
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            return self._object(hint)
-        raise TypeError(f"no random value of {hint} can be made: use numbers, strings, lists")
+        return _maker(hint)(self)
 
-    def _object(self, kind: Any) -> Any:
-        return kind(*(self.value(hint) for _, hint in fields_of(kind)))
+    def some(self, make: Maker) -> list[Any]:
+        """Up to four values."""
+        return [make(self) for _ in range(self._between(0, 4))]
 
     def entity(self) -> EntityId:
         """A living one, nine times of ten."""
@@ -89,12 +81,32 @@ class Payloads:
         return bool(self._between(0, 1))
 
 
-_MAKERS: dict[Any, Callable[[Payloads], Any]] = {
+_MAKERS: dict[Any, Maker] = {
+    EntityId: Payloads.entity,
     int: Payloads.integer,
     float: Payloads.real,
     str: Payloads.text,
     bool: Payloads.truth,
 }
+
+
+@cache
+def _maker(hint: Any) -> Maker:
+    """How a value of this type is made: found out once, since a command has many fields."""
+    hint = hint if hint is EntityId else base_of(hint)
+    if hint in _MAKERS:
+        return _MAKERS[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (list, tuple):
+        inner = _maker(arguments[0])
+        return lambda payloads: origin(payloads.some(inner))
+    if origin in (typing.Union, types.UnionType):
+        inner = _maker(arguments[0])
+        return lambda payloads: inner(payloads) if payloads.truth() else None
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        makers = [_maker(field) for _, field in fields_of(hint)]
+        return lambda payloads: hint(*[make(payloads) for make in makers])
+    raise TypeError(f"no random value of {hint} can be made: use numbers, strings, lists")
 
 
 # Strategies for a machine that knows `groups()`, `living()`, `kinds()` and `components()`. They are
