@@ -5,6 +5,7 @@ cut comes at one of four moments of a tick. Storage may also tear the newest sna
 list from before it was written. Never two of these at once: then a command could be lost rightly.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -97,7 +98,9 @@ class AssertingHandlers:
     """An event is what the game has registered, and is sent once, in the tick that emitted it."""
 
     def __init__(self, world: World, supply: Supply, *, failing: bool) -> None:
-        self._world = world
+        self._world: World = weakref.proxy(world)
+        """Not the world itself, which knows us: one that was shut down is free at once, and not
+        with the next collection."""
         self._supply = supply
         self.told: list[Event] = []
         """In this tick."""

@@ -96,7 +96,7 @@ class Call:
     began_ns: int = 0
     ended_ns: int = 0
     task: asyncio.Task[None] | None = None
-    """None if it is made by the conductor, all at once."""
+    """None if it is made by the conductor, all at once, and when it is over."""
 
     @property
     def name(self) -> str:
@@ -508,6 +508,7 @@ class Course:
             call.ended, call.ended_ns = self._moment(), clock.ns
             trace.note("rule", call.who, call.name, call.outcome, encode(call.result))
             self._busy.pop(call.actor, None)
+            call.task = None
             self._wake()
         try:
             self.checks.after_call(call)
@@ -526,7 +527,8 @@ class Course:
             if result is not None and inspect.isawaitable(result):
                 result = await result
         except Refused as refused:
-            call.outcome, call.error = "refused", refused
+            # Without its traceback, which would hold all variables of the rule until the run ends.
+            call.outcome, call.error = "refused", refused.with_traceback(None)
             self.tally.rule(call.name, "refused", str(refused))
         except BaseException as error:
             if self.is_tolerated(error):
