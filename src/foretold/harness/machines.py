@@ -20,7 +20,8 @@ from foretold.scenario.source import problem
 from foretold.scenario.values import Drawn, Reference
 from foretold.scenario.vocabulary import Parameters, Vocabulary
 from foretold.spec.machine.actors import Actor, make_actors
-from foretold.spec.machine.course import AFTER_ALL, AT_ONCE, P_CALL, PAUSES_S, STREAM, Call, Course
+from foretold.spec.machine.calls import AFTER_ALL, AT_ONCE, Call
+from foretold.spec.machine.course import P_CALL, PAUSES_S, STREAM, Course
 from foretold.spec.machine.machine import Machine, blueprint_of, named_main, options_for
 from foretold.spec.machine.printing import arguments_text
 from foretold.spec.machine.rules import Rule

@@ -240,14 +240,18 @@ class TapeData(ConjectureData):
         context = self.new_context()
         _current_build_context.value, reporting.reporter.value = context, _say_nothing
         self._drawing, self.frozen, self.depth = True, False, 0
+        provider = self.provider
+        drawer = provider.drawer
+        usual = drawer.label
         drawn: list[Any] = []
         strategy: Any = None
         try:
             for label, strategy in wanted:
                 self.__dict__.pop("events", None)
                 self._retries.clear()
-                self.provider.left = CHOICES_MAX
-                drawn.append(self.draw(strategy, label))
+                provider.left = CHOICES_MAX
+                drawer.label = label if isinstance(label, str) else usual
+                drawn.append(self.draw(strategy))
             return drawn
         except UnsatisfiedAssumption as failed:
             raise _discarded(strategy, failed.reason, failed.location) from None
@@ -261,10 +265,12 @@ class TapeData(ConjectureData):
             raise _discarded(strategy, why, self.invalid_location) from None
         finally:
             self._drawing = False
-            self.provider.left = math.inf
+            drawer.label = usual
+            provider.left = math.inf
             self._retries.clear()
             _current_build_context.value, reporting.reporter.value = before
-            self._after(context.tasks)
+            if context.tasks:
+                self._after(context.tasks)
 
     def new_context(self) -> BuildContext:
         return QuietContext(self)
@@ -278,10 +284,10 @@ class TapeData(ConjectureData):
             drawer.label = before
 
     def _after(self, tasks: list[Callable[[], Any]]) -> None:
-        if not self._tasks_wait:
-            _run_all(tasks)
-        elif tasks:
+        if self._tasks_wait:
             self._shared_strategy_draws.setdefault(PUT_OFF, []).extend(tasks)
+        else:
+            _run_all(tasks)
 
     @property
     def _shared_data_strategy(self) -> LaterDraws:  # type: ignore[override]  # kept, it were a cycle

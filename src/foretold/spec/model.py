@@ -39,7 +39,8 @@ from foretold.errors import Interference, NotRefined, PropertyViolated, UsageErr
 from foretold.spec.checkers.history import UNHEARD, UNKNOWN, Operation, Refusal
 from foretold.spec.checkers.linearizable import final_states, linearizable
 from foretold.spec.checkers.steps import STATE, Several, as_model, fit, frozen, ways
-from foretold.spec.machine.course import COMPANIONS, Call, Companion, Course
+from foretold.spec.machine.calls import Call
+from foretold.spec.machine.course import COMPANIONS, Companion, Course
 from foretold.spec.machine.printing import call_text
 from foretold.spec.refine import Done, differences, not_refined, refinement_of, shown
 from foretold.tape import Tape

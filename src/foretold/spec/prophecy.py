@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from foretold.arguments import nearest
 from foretold.errors import PropertyViolated, Unforeseen, Unfulfilled, UsageError
-from foretold.spec.machine.course import COMPANIONS, Call, Companion, Course
+from foretold.spec.machine.calls import Call
+from foretold.spec.machine.course import COMPANIONS, Companion, Course
 from foretold.world.current import current_world
 from foretold.world.faults import FaultSet
 from foretold.world.omens import BOUND, KINDS, Bound, Omen

@@ -9,6 +9,7 @@
     machine.py     the class that users derive from, and what is read from it
     options.py     steps, actors and weights, as given by a class, a call or the command line
     actors.py      who acts
+    calls.py       one application of a rule
     weights.py     what a run does often, and what not at all (swarm)
     faulty.py      faults that come with single calls
     course.py      one run: call after call, or several at once

@@ -18,7 +18,8 @@ from foretold.spec.machine.invariants import END, INSTANT, LIVENESS, QUIET, STEP
 from foretold.spec.machine.printing import call_text
 
 if TYPE_CHECKING:
-    from foretold.spec.machine.course import Call, Course
+    from foretold.spec.machine.calls import Call
+    from foretold.spec.machine.course import Course
     from foretold.world.host import Host
 
 _UNREAD = "found in web.errors. If it may happen, write world.web(app, allows=[…])"
@@ -59,7 +60,7 @@ class Checks:
     def after_step(self, call: Call | None = None) -> None:
         """After each call, in the same step of the program as its end."""
         for each in self._of_steps:
-            if self._course.holds(each):
+            if not each.preconditions or self._course.holds(each):
                 try:
                     self._judge(each, each.function(self._course.machine))
                 except Exception as error:

@@ -12,11 +12,11 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from foretold.errors import Refused
 from foretold.spec.machine.actors import Actor, make_actors
+from foretold.spec.machine.calls import AFTER_ALL, AT_ONCE, Call
 from foretold.spec.machine.checks import Checks
 from foretold.spec.machine.covers import OperationCounter, operations_of
 from foretold.spec.machine.faulty import FaultsOfCalls
@@ -48,7 +48,6 @@ COURSE = "foretold machine: course"
 P_CALL = 0.97
 P_LOOK = 0.15
 PAUSES_S = (0.0001, 0.001, 0.01, 0.1, 1.0)
-AFTER_ALL, AT_ONCE = 0, 1
 OVERLAP = (
     (6, 9, 1, 1, 1, 1, 1),
     (40, 2, 1, 1, 1, 1, 1),
@@ -57,55 +56,6 @@ OVERLAP = (
 """How likely a slot begins after all, at once, or after one of the pauses: in a usual run, in one
 with little overlap, in one with much."""
 UNWIND_S = 60
-Outcome = Literal["running", "succeeded", "refused", "failed", "discarded"]
-RUNNING: Outcome = "running"
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """One application of a rule."""
-
-    number: int
-    """Of its slot; those of `initialize` are below 0."""
-    rule: Rule
-    actor: Actor
-    arguments: dict[str, Any]
-    fates: dict[str, str] = field(default_factory=dict)
-    """What is foretold for it, by parameter."""
-    stuttered: bool = False
-    """A system error that was not foretold, and that the machine permits: it says nothing."""
-    references: Sequence[Kept] = ()
-    """What of the arguments came from bundles."""
-    user: Actor | None = None
-    """The actor that it is made as, if it is another one: somebody has two windows open."""
-    when: int = AFTER_ALL
-    """Whether it began after all others, at once, or after one of the pauses."""
-    outcome: Outcome = RUNNING
-    result: Any = None
-    error: BaseException | None = None
-    produced: Sequence[list[str]] = ()
-    """For each target, the names of what went there."""
-    handed_over: Sequence[Kept] = ()
-    """All of that."""
-    shown: str = ""
-    """The arguments as they were, for the story."""
-    began: int = 0
-    """Moments of a course are numbered: where two calls have overlapped, one began before the other
-    ended."""
-    ended: int = 0
-    began_ns: int = 0
-    ended_ns: int = 0
-    task: asyncio.Task[None] | None = None
-    """None if it is made by the conductor, all at once, and when it is over."""
-
-    @property
-    def name(self) -> str:
-        return self.rule.name
-
-    @property
-    def who(self) -> str:
-        """By its name."""
-        return (self.user or self.actor).name
 
 
 class Companion(Protocol):
@@ -165,7 +115,6 @@ class Course:
         self.failure: BaseException | None = None
         self.seen_failing = ""
         """If no call has failed, but something that is looked at between them: what it was."""
-        """Where, in words."""
         self.checks = Checks(self)
         self._patience = Patience(self)
         self.companions: list[Companion] = []
@@ -189,7 +138,7 @@ class Course:
         self._given = [float(options.weights.get(name, 1)) for name in rules]
         self._weights = swarm_weights(tape, head, rules, options.weights)
         self._asked = [
-            (weight > 0, rule)
+            (weight > 0, rule, rule.only_condition)
             for weight, rule in zip(self._given, self.blueprint.rules, strict=True)
         ]
         self._is_eager = type(self.machine).foretold_eagerness is not Machine.foretold_eagerness
@@ -366,7 +315,7 @@ class Course:
     def choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
         """Which rule, with which arguments; None if there is nothing that can be done."""
         rules = self.blueprint.rules
-        possible = [is_wanted and self.is_possible(rule, actor) for is_wanted, rule in self._asked]
+        possible = self._possible(actor)
         weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
         if self._is_eager:
             eager = self.machine.foretold_eagerness
@@ -377,6 +326,25 @@ class Course:
             return None
         chosen = stream.weighted(weights, "rule")
         return self.make_call(number, stream, rules[chosen], actor) if possible[chosen] else None
+
+    def _possible(self, actor: Actor) -> list[bool]:
+        """Of each rule, whether the actor can apply it now. Asked in each slot, hence without a
+        detour where a rule has one condition that only wants the machine."""
+        machine, possible = self.machine, []
+        for is_wanted, rule, condition in self._asked:
+            can = is_wanted
+            if can and condition is None:
+                can = self.is_possible(rule, actor)
+            elif can and condition is not None:
+                try:
+                    can = bool(condition(machine))
+                except Exception as error:
+                    self._precondition_failed(rule, error)
+                    raise
+                if not can:
+                    self.tally.rule(rule.name, "precondition_false")
+            possible.append(can)
+        return possible
 
     @contextmanager
     def near(self, references: Sequence[Kept]) -> Iterator[None]:
@@ -420,9 +388,12 @@ class Course:
                     return False
             return True
         except Exception as error:
-            said = f"the precondition of {asked.name} failed"
-            self.fail(error, said, said)
+            self._precondition_failed(asked, error)
             raise
+
+    def _precondition_failed(self, asked: Rule | Invariant, error: Exception) -> None:
+        said = f"the precondition of {asked.name} failed"
+        self.fail(error, said, said)
 
     def make_call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
         """A call of this rule, with arguments from the stream; None if there are none."""
@@ -566,7 +537,9 @@ class Course:
 
 
 def _noted(arguments: dict[str, Any]) -> str:
-    return encode({k: v for k, v in arguments.items() if not isinstance(v, Actor)})
+    """As `encode` has a dictionary."""
+    told = [f"{k!r}: {encode(v, 1)}" for k, v in arguments.items() if not isinstance(v, Actor)]
+    return f"{{{', '.join(told)}}}"
 
 
 def _is_discarded(error: BaseException) -> bool:

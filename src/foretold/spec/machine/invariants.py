@@ -43,7 +43,7 @@ class Invariant:
     called: str = ""
     """Its name in the class, if that is another one."""
 
-    @property
+    @found_once
     def name(self) -> str:
         return self.called or self.function.__name__
 

@@ -31,7 +31,8 @@ from foretold.spec.machine.sql import server_of
 from foretold.world.world import CALL
 
 if TYPE_CHECKING:
-    from foretold.spec.machine.course import Call, Course
+    from foretold.spec.machine.calls import Call
+    from foretold.spec.machine.course import Course
     from foretold.spec.machine.machine import Machine
 
 F = TypeVar("F", bound=Callable[..., Any])

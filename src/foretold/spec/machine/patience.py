@@ -25,7 +25,8 @@ from foretold.kernel.waiting import place_of_task
 from foretold.spec.machine.printing import call_text
 
 if TYPE_CHECKING:
-    from foretold.spec.machine.course import Call, Course
+    from foretold.spec.machine.calls import Call
+    from foretold.spec.machine.course import Course
 
 MOVES_MAX = 2
 """So many looks in a row it may have moved on, after its time is up."""

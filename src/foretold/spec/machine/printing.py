@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from foretold.trace.events import Fault
 
 if TYPE_CHECKING:
-    from foretold.spec.machine.course import Call, Course
+    from foretold.spec.machine.calls import Call
+    from foretold.spec.machine.course import Course
 
 VALUE_CHARS_MAX = 120
 SAID_CHARS_MAX = 100

@@ -29,7 +29,8 @@ from foretold.spec.serial import NUMBERS_SKIPPED, Turnstile, explains
 from foretold.world.omens import BOUND, Bound
 
 if TYPE_CHECKING:
-    from foretold.spec.machine.course import Call, Course
+    from foretold.spec.machine.calls import Call
+    from foretold.spec.machine.course import Course
 
 FIRSTS: Final = 120
 """So many calls are drawn, and tried alone."""

@@ -89,6 +89,13 @@ class Rule:
 
         return [given for given in self.arguments.values() if isinstance(given, Bundle)]
 
+    @found_once
+    def only_condition(self) -> Predicate | None:
+        """The one function that says whether it can be applied, if that takes the machine alone."""
+        if len(self.preconditions) != 1 or self.preconditions[0].wants_actor or self.needs:
+            return None
+        return self.preconditions[0].holds
+
 
 @dataclass(frozen=True)
 class Precondition:

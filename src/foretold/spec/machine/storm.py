@@ -39,7 +39,8 @@ from foretold.world.omens import BOUND, Bound
 from foretold.world.run import Run, execute
 
 if TYPE_CHECKING:
-    from foretold.spec.machine.course import Call, Course
+    from foretold.spec.machine.calls import Call
+    from foretold.spec.machine.course import Course
     from foretold.spec.machine.rules import Rule
     from foretold.tape import Stream, Tape
     from foretold.world.settings import Settings

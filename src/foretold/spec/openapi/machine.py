@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from foretold.arguments import nearest, signature_of
 from foretold.errors import Refused, UsageError
 from foretold.spec.machine.bundles import SHELVES, Shelves
-from foretold.spec.machine.course import COURSE, RUNNING, Call
+from foretold.spec.machine.calls import RUNNING, Call
+from foretold.spec.machine.course import COURSE
 from foretold.spec.machine.covers import fits
 from foretold.spec.machine.invariants import invariant
 from foretold.spec.machine.machine import Machine
