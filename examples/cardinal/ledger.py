@@ -139,8 +139,10 @@ class Ledger:
 
     def take(self, world: World) -> None:
         """A tick has taken all commands that waited, each kind in order."""
-        wanted, taken = _by_kind(self.waiting), _by_kind(world.commands.taken())
-        assert taken == wanted, f"the tick took {taken}, and {wanted} were waiting"
+        waiting, took = self.waiting, world.commands.taken()
+        if waiting or took:
+            wanted, taken = _by_kind(waiting), _by_kind(took)
+            assert taken == wanted, f"the tick took {taken}, and {wanted} were waiting"
         self.done = len(self.accepted)
 
     def restored(self, world: World, found: Remembered | None) -> None:

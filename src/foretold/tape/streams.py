@@ -164,7 +164,7 @@ class SeededStream(Stream):
     __slots__ = ("generator",)
 
     def __init__(self, name: str, seed: int, *, recording: bool = False) -> None:
-        super().__init__(name, recording=recording)
+        Stream.__init__(self, name, recording=recording)
         self.generator = generator_for(seed, name)
 
     def choose(self, n: int, label: str | None = None) -> int:

@@ -137,10 +137,6 @@ class Course:
         rules = [rule.name for rule in self.blueprint.rules]
         self._given = [float(options.weights.get(name, 1)) for name in rules]
         self._weights = swarm_weights(tape, head, rules, options.weights)
-        self._asked = [
-            (weight > 0, rule, rule.only_condition)
-            for weight, rule in zip(self._given, self.blueprint.rules, strict=True)
-        ]
         self._is_eager = type(self.machine).foretold_eagerness is not Machine.foretold_eagerness
         steps = options.steps
         fewer = head.weighted([steps, *[1] * (steps - 1)], "fewer steps") if steps > 1 else 0
@@ -158,6 +154,12 @@ class Course:
         wanted = [name for name, weight in zip(rules, self._given, strict=True) if weight]
         for name in (*wanted, *(rule.name for rule in self.blueprint.initializers)):
             self.tally.rule(name)
+        counts = self.tally.rules
+        self._asked = [
+            (rule, rule.only_condition, counts[rule.name] if weight > 0 else None)
+            for weight, rule in zip(self._given, self.blueprint.rules, strict=True)
+        ]
+        """Each rule with its only condition, and with its count if it is wanted."""
 
     @property
     def busy(self) -> list[Call]:
@@ -331,18 +333,18 @@ class Course:
         """Of each rule, whether the actor can apply it now. Asked in each slot, hence without a
         detour where a rule has one condition that only wants the machine."""
         machine, possible = self.machine, []
-        for is_wanted, rule, condition in self._asked:
-            can = is_wanted
-            if can and condition is None:
-                can = self.is_possible(rule, actor)
-            elif can and condition is not None:
+        for rule, condition, count in self._asked:
+            can = count is not None
+            if count is not None and condition is not None:
                 try:
                     can = bool(condition(machine))
                 except Exception as error:
                     self._precondition_failed(rule, error)
                     raise
                 if not can:
-                    self.tally.rule(rule.name, "precondition_false")
+                    count.precondition_false += 1
+            elif can:
+                can = self.is_possible(rule, actor)
             possible.append(can)
         return possible
 
@@ -461,9 +463,10 @@ class Course:
 
     async def _perform(self, call: Call) -> None:
         trace, clock = self.world.trace, self.world.home.kernel.clock
+        who, name = call.who, call.name
         call.began, call.began_ns = self._moment(), clock.ns
         CALL.set(str(call.number))
-        trace.note("rule", call.who, call.name, _noted(call.arguments))
+        trace.note("rule", who, name, _noted(call.arguments))
         for companion in self.companions:
             companion.began(call)
         try:
@@ -477,7 +480,7 @@ class Course:
             raise
         finally:
             call.ended, call.ended_ns = self._moment(), clock.ns
-            trace.note("rule", call.who, call.name, call.outcome, encode(call.result))
+            trace.note("rule", who, name, call.outcome, encode(call.result))
             self._busy.pop(call.actor, None)
             call.task = None
             self._wake()
