@@ -63,6 +63,7 @@ __all__ = [
     "be_at_home",
     "clean_up",
     "draw",
+    "draw_each",
     "missing_private_api",
     "warm_up",
 ]
@@ -428,6 +429,19 @@ def draw(
     """
     _require_strategy(strategy, "foretold.draw")
     return TapeData(source, label, shared, runner).draw(strategy)
+
+
+def draw_each(
+    wanted: Mapping[str, st.SearchStrategy[Any]],
+    source: ChoiceSource,
+    shared: Shared,
+    runner: object,
+) -> dict[str, Any]:
+    """A value of each strategy, under the name of each, which is also the label of its choices."""
+    plain = hypothesis_known.draw_plain(wanted, source)
+    if plain is not None:
+        return plain
+    return TapeData(source, None, shared, runner).draw_each(wanted)
 
 
 def be_at_home(shared: Shared) -> Callable[[], None]:

@@ -7,16 +7,15 @@ it. `hypothesis_adapter.py` loads this file, and says so if a new Hypothesis has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies._internal import lazy
 from hypothesis.strategies._internal.numbers import IntegersStrategy
 from hypothesis.strategies._internal.strategies import SampledFromStrategy
 
-if TYPE_CHECKING:
-    from foretold.spec.primitives import IntegerPlan
+from foretold.spec.primitives import ChoiceSource, Drawer, IntegerPlan
 
 KNOWN = "foretold_known"
 """On a strategy that was drawn from."""
@@ -39,6 +38,23 @@ class Known:
 
     def value(self, number: int) -> Any:
         return number if self.elements is None else self.elements[number]
+
+
+def draw_plain(
+    wanted: Mapping[str, st.SearchStrategy[Any]], source: ChoiceSource
+) -> dict[str, Any] | None:
+    """A value of each strategy, if each is known to be made of one whole number; else None, and
+    nothing was drawn. Such a draw runs no code but ours, and needs no data of Hypothesis."""
+    plans = []
+    for strategy in wanted.values():
+        known = strategy.__dict__.get(KNOWN)
+        if known is None or known.plan is None:
+            return None
+        plans.append(known)
+    return {
+        name: known.value(Drawer(source, name).integer(known.plan))
+        for name, known in zip(wanted, plans, strict=True)
+    }
 
 
 class _Question:

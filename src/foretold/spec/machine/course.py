@@ -419,9 +419,9 @@ class Course:
         shelves, adapter = self._shelves, self._adapter
         assert shelves is not None, "made where rules have arguments"
         shelves.begin()
-        data = adapter.TapeData(stream, None, self.world.shared, self.machine)
+        given, shared = call.rule.arguments, self.world.shared
         try:
-            call.arguments = data.draw_each(call.rule.arguments)
+            call.arguments = adapter.draw_each(given, stream, shared, self.machine)
         except adapter.StepDiscarded:
             shelves.undo()
             return False
