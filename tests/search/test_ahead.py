@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ import foretold
 from foretold.kernel import real
 from foretold.search.failures import ahead
 from foretold.search.planning import allowance
+from tests.search.test_campaign import children
 from tests.search.test_shrink import large_order, lost_on_the_wire, operations, value_and_order
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -68,18 +67,13 @@ def test_others_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(worked) > 0
 
 
-def children() -> set[int]:
-    """The children of this process, living or dead."""
-    listed = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text("utf-8")
-    return set(map(int, listed.split()))
-
-
 @pytest.mark.usefixtures("eager")
 def test_no_process_is_left() -> None:
     """Whoever runs something that nobody asks for any more is ended."""
     before = children()
     searched(operations, 2)
     assert children() == before
+    assert ahead._run is None, "nor is the program kept alive"
 
 
 PARENT = os.getpid()

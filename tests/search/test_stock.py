@@ -20,11 +20,12 @@ import pytest
 import foretold
 from foretold.kernel import real
 from foretold.report.text import failure_note
-from foretold.search.failures import stock
+from foretold.search.failures import stock, workout
 from foretold.search.failures.failure import Failure
 from foretold.search.planning import allowance
 from tests.search.programs import same_tick
 from tests.search.programs.same_tick import IMPOSSIBLE, POSSIBLE, Program
+from tests.search.test_explore import close_timers
 
 RUNS = 1_500
 SEEDS = (11, 1_000_014, 2_000_017, 3_000_020, 4_000_023)
@@ -210,3 +211,20 @@ def test_eleven_of_twelve_labels_are_right(seed: int) -> None:
     expected = {main.__name__: main in POSSIBLE for main in (*POSSIBLE, *IMPOSSIBLE)}
     wrong = {name: label for name, label in labels.items() if label is not expected[name]}
     assert len(wrong) <= 1, wrong
+
+
+def test_the_tape_in_stock_order_has_runs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shrinking has used up its runs before. With a number that the caller has set there are none
+    left: then the tape that was shrunk is told, and not the other as it was found."""
+    monkeypatch.setattr(workout, "SHRINK_RUNS_MAX", 4)
+    settings: dict[str, Any] = {"runs": 300, "seed": 1, "order": "any", "confirm": False}
+    own = foretold.explore(close_timers, **settings).failure
+    kept = foretold.explore(close_timers, **settings, shrink_runs=4).failure
+    assert own is not None
+    assert kept is not None
+    assert own.tape.settings["order"] == "asyncio"
+    assert 4 < own.shrink_runs <= 4 + workout.STOCK_RUNS_MIN
+    assert not own.unfinished
+    assert (kept.tape.settings["order"], kept.shrink_runs) == ("any", 4)
+    assert own.stock_asyncio
+    assert kept.stock_asyncio

@@ -402,8 +402,8 @@ class Search:
         """Make the runs, and keep of the failing ones one of each kind."""
         outcome, rounds = self.outcome, Rounds(planner, runs)
         started = real.monotonic()
-        if self.crowd is not None and time_s is not None:
-            self.crowd.until_s = self.deadline.limit_s + RUNS_S
+        if self.crowd is not None:
+            self.crowd.until_s = self.deadline.end_s(RUNS_S)
         results = here(self._maker, rounds) if self.crowd is None else self.crowd.results(rounds)
         with contextlib.closing(results):
             for seen in results:

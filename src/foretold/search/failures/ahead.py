@@ -49,6 +49,8 @@ class Ahead:
 
     def close(self) -> None:
         """Nobody asks any more."""
+        global _run
+        _run = None  # it refers to the program
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -53,6 +53,8 @@ class Statement:
     """What it did was committed."""
     is_isolated: bool = False
     """Its session has asked for more than READ COMMITTED, now or before."""
+    struck_by: str = ""
+    """The fault that has lost its answer (`_STRUCK`), if one has."""
     remark: str = ""
     number: int = 0
     """Of its event."""
@@ -71,7 +73,8 @@ class Statement:
         """With its values, as they are called, and with what came of it."""
         how = "waits for a lock" if self.waits else outcome_text(self.tags, self.error)
         said = shortened(self.sql, [value_text(called(value)) for value in self.values])
-        return said + ("" if how in ("", self.word) else f" → {how}") + self.remark
+        came = "" if how in ("", self.word) else f" → {how}"
+        return said + came + _STRUCK.get(self.struck_by, "") + self.remark
 
     def met(self, write: Statement) -> bool | None:
         """Whether it has read what that one wrote. None: it is not known."""
@@ -172,7 +175,7 @@ class Transaction:
     @property
     def lost_an_answer(self) -> bool:
         """It was done, and the program was told otherwise: a fault."""
-        return any(each.remark in _STRUCK.values() for each in self.statements)
+        return any(each.struck_by for each in self.statements)
 
     @property
     def is_several(self) -> bool:
@@ -228,7 +231,7 @@ def _mark_struck(statements: Sequence[Statement], events: Sequence[Event]) -> No
             its = [s for s in statements if s.session == event.whom and not s.waits]
             struck = [each for each in its if each.time_ns == event.time_ns]
             for each in struck[-1:]:
-                each.remark = _STRUCK[event.what]
+                each.struck_by = event.what
 
 
 def _statements(events: Sequence[Event], catalogue: Catalogue) -> Iterator[Statement]:
