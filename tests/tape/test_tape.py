@@ -162,6 +162,17 @@ def test_a_seeded_tape_with_other_settings_stays_seeded() -> None:
     assert (tape.origin, tape.seed, tape.settings) == ("seeded", 7, {"order": "asyncio"})
 
 
+def test_a_seeded_tape_reads_the_streams_that_are_given() -> None:
+    """Past their end there is calm; every other stream is drawn as it would be without them."""
+    given = Tape.seeded(5, choices={"calls": (Choice(3, 10, ""), Choice(7, 10, ""))})
+    drawn = Tape.seeded(5)
+    read = [given.stream("calls").choose(10) for _ in range(4)]
+    others = [[tape.stream("net").choose(1_000) for _ in range(4)] for tape in (given, drawn)]
+    assert read == [3, 7, 0, 0]
+    assert others[0] == others[1]
+    assert len(set(others[0])) > 1, "by chance"
+
+
 @pytest.mark.parametrize("tape", [Tape.seeded(7), enumerated(2)])
 def test_derived_needs_choices_to_start_from(tape: Tape) -> None:
     """A changed schedule beside choices that nobody has written down yet would be a calm run."""

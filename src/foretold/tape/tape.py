@@ -2,7 +2,8 @@
 
 A run is a function of (code, tape). A tape has one of four origins:
 
-- *seeded*: a seed and the run's settings. Every choice comes from a generator derived from them.
+- *seeded*: a seed and the run's settings. Every choice comes from a generator derived from them,
+  but for the streams that are given.
 - *recorded*: the choices one by one, as some run made them.
 - *enumerated*: every combination in turn (`enumerate_tapes`).
 - *derived*: a recorded one that a search or the shrinker has changed.
@@ -81,9 +82,15 @@ class Tape:
         self._streams: dict[str, Stream] = {}
 
     @classmethod
-    def seeded(cls, seed: int, settings: Mapping[str, Setting] | None = None) -> Tape:
+    def seeded(
+        cls,
+        seed: int,
+        settings: Mapping[str, Setting] | None = None,
+        choices: Mapping[str, Sequence[Choice]] | None = None,
+    ) -> Tape:
+        """Streams that have `choices` are read, and zero past their end; the others are drawn."""
         check_seed(seed)
-        return cls("seeded", seed=seed, settings=settings)
+        return cls("seeded", seed=seed, settings=settings, choices=choices)
 
     @classmethod
     def calm(cls, settings: Mapping[str, Setting] | None = None) -> Tape:
@@ -174,7 +181,7 @@ class Tape:
             del self._streams[name]
 
     def _open(self, name: str) -> Stream:
-        if self.origin == "seeded":
+        if self.origin == "seeded" and name not in self.choices:
             return SeededStream(name, self.seed, recording=self.recording)
         if self._odometer is not None and self._odometer.goes_through(name):
             if not any(isinstance(each, EnumeratedStream) for each in self._streams.values()):

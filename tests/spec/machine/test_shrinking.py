@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import re
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import stateful
 from hypothesis import strategies as st
 
 import foretold
+from foretold.search.failures import shorter
 from foretold.tape import Choice, Tape
 from foretold.tape.shrink.calls import drop_two_calls, first_actors_first, move_faults, slots_of
 from tests.helpers import soak
@@ -154,3 +157,44 @@ def test_what_two_calls_have_in_common_is_lowered_together() -> None:
         "  take(item=1)",
         "  take(item=1)  # fails: AssertionError: taken twice",
     ]
+
+
+class Busy(foretold.Machine):
+    """Which calls meet hangs on how long all the others have taken."""
+
+    actors = 4
+    steps = 40
+
+    def __init__(self) -> None:
+        self.total = self.added = 0
+
+    @foretold.rule()
+    async def think(self) -> None:
+        for _ in range(3):
+            await asyncio.sleep(random.random() / 50)
+
+    @foretold.rule()
+    async def add(self) -> None:
+        await asyncio.sleep(random.random() / 50)
+        seen = self.total
+        await asyncio.sleep(0.0003)
+        self.total = seen + 1
+        self.added += 1
+
+    @foretold.invariant()
+    def none_is_lost(self) -> None:
+        assert self.total == self.added or self.added < 6
+
+
+def test_the_last_calls_are_tried_in_other_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A race among forty calls is told by the few that it takes, with few runs."""
+
+    def told(seed: int) -> int:
+        found = foretold.explore(Busy, runs=500, seed=seed, confirm=False, shrink_runs=60).failure
+        assert found is not None
+        assert found.shrink_runs <= 60
+        return calls_of(found)
+
+    with_them = [told(seed) for seed in (0, 3, 4)]
+    monkeypatch.setattr(shorter, "LAST_CALLS", ())
+    assert max(with_them) < min(told(seed) for seed in (0, 3, 4))

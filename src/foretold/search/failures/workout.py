@@ -124,6 +124,8 @@ class Workshop:
                 found.doubt = UNSTEADY
         if tape is not None:
             original = found.tape
+            if self.shrinks and shorter.calls_in(tape) >= shorter.CALLS_MIN:
+                tape = self._by_last_calls(found, tape)
             self._make_smaller(found, tape, self._runs_left(found))
             if not found.doubt:
                 if self.shrinks and shorter.is_worth_it(found.tape):
@@ -209,6 +211,17 @@ class Workshop:
             return Allowance(runs, cpu_s, until_s)
         return Allowance(min(runs, self.shrink_runs), until_s=until_s)
 
+    def _by_last_calls(self, found: Failure, tape: Tape) -> Tape:
+        """A recording that fails like this by the last few calls alone, if there is one."""
+        for fewer in shorter.of_last_calls(tape):
+            if self._runs_left(found) <= 0:
+                break
+            found.shrink_runs += 1
+            seen = self._again(fewer, recording=True)
+            if seen.signature == found.signature and seen.recorded is not None:
+                return seen.recorded
+        return tape
+
     def _try_others(self, found: Failure, original: Tape) -> None:
         """Is there another way to the same failure, by a shorter program?"""
 
@@ -218,7 +231,10 @@ class Workshop:
             allowance.spend()
             return seen
 
-        allowance = self._allowance(OTHERS_RUNS, OTHERS_CPU_S)
+        runs = OTHERS_RUNS if self.shrink_runs is None else min(OTHERS_RUNS, self._runs_left(found))
+        if runs <= 0:
+            return
+        allowance = self._allowance(runs, OTHERS_CPU_S)
         for tape in shorter.others(original, found.signature, again):
             if allowance.is_spent:
                 return

@@ -15,7 +15,7 @@ SOONER = (1, 2, 4, 8, 16, 32)
 ALONE_TRIED_MAX = 10
 
 
-PROGRAM = ("workload", "entropy", "knob", "prophecy")
+PROGRAM = ("machine", "workload", "entropy", "knob", "prophecy")
 """What the program itself drew: its calls and their values."""
 COARSE_FROM = 8
 """Of fewer streams each is soon tried by itself."""
