@@ -30,7 +30,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "examples.lost_update:transfer": {},
     "tests.search.test_wal_kv:forgetful": {},
     "tests.search.test_wal_kv:hasty": {},
-    "tests.search.test_lease:split_brain": {"faults": foretold.faults.network},
+    "tests.search.test_lease:split_brain": {"faults": foretold.faults.network, "seed": 1},
     "tests.search.campaign_programs:two_bugs": {},
 }
 

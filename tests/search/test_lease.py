@@ -16,7 +16,8 @@ from examples.lease.worker import CarefulWorker, Worker
 
 FACTOR = int(os.environ.get("FORETOLD_SOAK_FACTOR", "1"))
 RUNS_MAX = 1_500
-"""Found after 38, 24, 33, 68, 118 and 42 runs from seeds 7, 1007, 2007, 3007, 4007 and 5007."""
+"""From seeds 100 to 109 it is found after 34 to 194 runs by eight searches, median 95, and by two
+not within 300."""
 
 
 async def slow_answers(world: foretold.World, store: Store) -> None:

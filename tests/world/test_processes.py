@@ -381,6 +381,7 @@ def test_verbs_by_hand_stand_in_the_story() -> None:
     for setting in (
         "latency main <-> one of 0.1 to 0.1 s",
         "bandwidth everywhere of 1e+06 bytes per s",
+        "no more faults (heal)",
     ):
         assert f"the test sets: {setting}\n" in story, setting
     for fault in (
@@ -391,6 +392,5 @@ def test_verbs_by_hand_stand_in_the_story() -> None:
         "resume one",
         "stop one",
         "restart one",
-        "heal",
     ):
         assert f"fault: {fault}\n" in story, fault

@@ -56,7 +56,7 @@ def duration(ns: int) -> str:
         return f"{ns / 1e9:,.3f}".rstrip("0").rstrip(".") + " s"
     if ns >= 999_500:
         return f"{ns / 1e6:.3g} ms"
-    return f"{ns / 1e3:.3g} µs"
+    return f"{ns / 1e3:.3g} µs" if ns >= 1_000 else f"{ns} ns"
 
 
 def short(place: Place | None) -> str:

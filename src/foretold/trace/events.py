@@ -146,7 +146,7 @@ class Fault(Event):
     hosts: tuple[str, ...] = ()
     """Whom it strikes, if that is told."""
     is_setting: bool = False
-    """Nothing has struck: the test has said how its network is."""
+    """Nothing has struck: the test has said how its network is, or that no fault comes any more."""
     what: str = ""
     """The kind of a database's failure, such as `lost_after_commit`,"""
     whom: str = ""

@@ -337,7 +337,8 @@ class World:
         self.network.heal()
         for host in self.hosts.values():
             host.resume()
-        self.note_fault("heal")
+        self.trace.note("fault", "heal")
+        self._keep_fault("no more faults (heal)", is_setting=True)
 
     @property
     def clock(self) -> WorldClock:
