@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+import foretold
 from foretold.kernel.schedulers import by_key
 from foretold.tape import CALLBACKS, ENDED, Hold, Schedule, Setting, Slow, Tape
 from tests.determinism.programs import PROGRAMS, Program
@@ -91,3 +94,47 @@ def test_a_hold_against_a_poller_ends() -> None:
     assert done.error is None
     assert done.value > 1_000
     assert done.broken_holds == 1
+
+
+async def renewed_callback() -> None:
+    """A callback renews itself until the worker has gone on; who waits for it has a time limit."""
+    loop, worker = asyncio.get_running_loop(), asyncio.create_task(pausing(), name="worker")
+
+    def look() -> None:
+        if not worker.done():
+            loop.call_soon(look)
+
+    look()
+    async with asyncio.timeout(0.05):
+        await worker
+
+
+async def spinning_task() -> None:
+    """The same by a task."""
+    worker = asyncio.create_task(pausing(), name="worker")
+    async with asyncio.timeout(0.05):
+        while not worker.done():
+            await asyncio.sleep(0)
+
+
+async def pausing() -> None:
+    """Makes two steps."""
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("main", [renewed_callback, spinning_task])
+def test_no_time_limit_expires_because_somebody_is_held(main: Callable[[], Any]) -> None:
+    """Others spin until the worker goes on. On stock asyncio that takes two turns of the loop."""
+    schedule = Schedule.of([Hold("main", "worker", 2, main.__name__, ENDED)])
+    done = again(main, Tape("derived", schedule=schedule))
+    assert done.error is None
+    assert done.broken_holds == 1
+    assert done.virtual_s < 0.02
+
+
+@pytest.mark.parametrize("main", [renewed_callback, spinning_task])
+@pytest.mark.parametrize("strategy", ["delays", "pct", "pos", "random", "surw"])
+def test_no_strategy_lets_it_expire(main: Callable[[], Any], strategy: str) -> None:
+    """Nor does a search that makes up holds, or that shrinks."""
+    found = foretold.explore(main, runs=60, seed=1, order="any", strategy=strategy, feedback=True)
+    assert found.failure is None, found.failure.story

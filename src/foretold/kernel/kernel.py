@@ -170,6 +170,7 @@ class Kernel:
                 return log.scheduler(self.host, holds, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
             keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
+            keyed.clock = self.clock
             if not recorded:
                 keyed.fair_after = self.limits.steps // 2  # as below
             if self.tape.continuation is None:
@@ -182,6 +183,7 @@ class Kernel:
         scheduler = scheduler_named(self.strategy, TapeRandom(seed), self.known)
         # Starvation must never look like a program that does not end.
         scheduler.fair_after = min(scheduler.fair_after, self.limits.steps // 2)
+        scheduler.clock = self.clock
         return scheduler
 
     def enter_loop(self, loop: object) -> None:

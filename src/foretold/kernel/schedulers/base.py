@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import random
 
+from foretold.kernel.clock import VirtualClock
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 NEVER = 1 << 62
+CALLBACKS_MAX = 100
+"""So many plain callbacks in a row may run while a task is ready. One that renews itself until the
+task has gone on (anyio delivers cancellations like that) would else make time pass, and a time
+limit expire, only because the task is held: on stock asyncio it goes on at once."""
+SPUN_PICKS, SPUN_NS = 8, 10_000_000
+"""The same for tasks that spin (`while not ready: await sleep(0)`): after so many steps of others
+that took so long together, no task waits any more. A thread may: Linux lets others run for longer
+than that."""
+LOOK_EVERY = 8
 
 
 class Scheduler:
@@ -30,6 +40,8 @@ class Scheduler:
         """How often there was more than one candidate."""
         self.broken_holds = 0
         """Holds that had to be ended before what they waited for had happened."""
+        self.clock: VirtualClock | None = None
+        """Of the loop, where tasks are scheduled and no threads."""
 
     def add(self, handle: AnyHandle) -> None:
         """A task has become ready."""
@@ -38,6 +50,13 @@ class Scheduler:
     def pick(self, callback: AnyHandle | None) -> AnyHandle | None:
         """The next to run: one of the pool, or `callback`; None if all in the pool are held."""
         raise NotImplementedError
+
+    def has_waited(self, handle: AnyHandle, picks: int) -> bool:
+        """Whether a task was ready for so many steps of others, and so long, that they spin."""
+        clock = self.clock
+        return (
+            picks > SPUN_PICKS and clock is not None and clock.ns - handle.held_since_ns > SPUN_NS
+        )
 
     def drain(self) -> list[AnyHandle]:
         """Give up the whole pool, in the order of arrival."""

@@ -2,7 +2,8 @@
 
 A hold ends when the step it waits for has been made, when that actor has ended, or when nothing
 else can run at this instant: time does not jump over a task that is held, because an idle loop
-would run it, and a time limit that expired meanwhile would be our doing.
+would run it, and a time limit that expired meanwhile would be our doing. For the same reason it
+ends if nothing but callbacks has run for long, or if others spin until time has passed.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import math
 
 from foretold.kernel.actors import Register, Stepper
 from foretold.kernel.handles import AnyHandle
-from foretold.kernel.schedulers.base import Scheduler
+from foretold.kernel.schedulers.base import CALLBACKS_MAX, LOOK_EVERY, Scheduler
 from foretold.tape import CALLBACKS, ENDED, Hold
 from foretold.tape.streams import TapeRandom
 
 HELD_PICKS_MAX = 100_000
-LOOK_EVERY = 100
 
 
 class KeyedScheduler(Scheduler):
@@ -43,6 +43,8 @@ class KeyedScheduler(Scheduler):
         """By actor: heaps of (step that is waited for, arrival of who waits)."""
         self._last_picked = ""
         self._picks = 0
+        self._callbacks_alone = 0
+        """So many in a row."""
         self.used: set[tuple[str, int]] = set()
         """The holds that really held somebody."""
 
@@ -75,9 +77,14 @@ class KeyedScheduler(Scheduler):
         self._picks += 1
         if self._held:
             self._release_what_is_over()
+            if self._callbacks_alone >= CALLBACKS_MAX and not self._queue and not self._recorded:
+                self.fair_after = min(self.fair_after, self._picks - 1)
+                self._release_what_starves()
         if not self._queue:
             self._last_picked = CALLBACKS
+            self._callbacks_alone += 1
             return callback
+        self._callbacks_alone = 0
         self.size -= 1
         handle = heapq.heappop(self._queue)[1]
         self._last_picked = handle.actor.name
@@ -94,11 +101,19 @@ class KeyedScheduler(Scheduler):
                 self._release(arrival)
             heapq.heappop(waiting)
         if self._picks % LOOK_EVERY == 0 and not self._recorded:
-            fair = self._picks > self.fair_after
-            for arrival, (_, _, since) in list(self._held.items()):
-                if fair or self._picks - since > HELD_PICKS_MAX:
-                    self.broken_holds += 1
-                    self._release(arrival)
+            self._release_what_starves()
+
+    def _release_what_starves(self) -> None:
+        waiting = [
+            (arrival, each, self._picks - since) for arrival, (_, each, since) in self._held.items()
+        ]
+        if any(self.has_waited(each, picks) for _, each, picks in waiting):
+            self.fair_after = min(self.fair_after, self._picks - 1)
+        fair = self._picks > self.fair_after
+        for arrival, _, picks in waiting:
+            if fair or picks > HELD_PICKS_MAX:
+                self.broken_holds += 1
+                self._release(arrival)
 
     def _release(self, arrival: int) -> None:
         self._enqueue(self._held.pop(arrival)[1])

@@ -13,7 +13,7 @@ import itertools
 import random
 
 from foretold.kernel.handles import AnyHandle
-from foretold.kernel.schedulers.base import Scheduler
+from foretold.kernel.schedulers.base import CALLBACKS_MAX, Scheduler
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 GAPS = (2, 4, 10, 30, 100, 400)
@@ -40,6 +40,8 @@ class DelayScheduler(Scheduler):
         self._picks = 0
         self._queue: list[tuple[int, AnyHandle]] = []
         self._held: list[tuple[int, int, AnyHandle]] = []
+        self._callbacks_alone = 0
+        """So many in a row."""
 
     def _drawn_moments(self) -> list[int]:
         draw, steps = self.generator, self.profile.steps
@@ -78,9 +80,12 @@ class DelayScheduler(Scheduler):
         while self._held and (self._held[0][0] < self._picks):
             self._release()
         if not self._queue:
-            if callback is not None or not self._held:
+            self._callbacks_alone += 1
+            passes = callback is not None and self._callbacks_alone <= CALLBACKS_MAX
+            if passes or not self._held:
                 return callback
             self._release()  # nothing else is ready: a hold never makes time jump
+        self._callbacks_alone = 0
         self.size -= 1
         return heapq.heappop(self._queue)[1]
 

@@ -2,16 +2,17 @@
 
 Priorities are unfair for ever, and programs that spin (`while not ready: await sleep(0)`) would
 hang: after `fair_after` picks the order is first come first served, so that starvation is never
-taken for a hang.
+taken for a hang. So it is as soon as somebody has waited so long that a time limit might expire.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
+from operator import itemgetter
 
 from foretold.kernel.handles import AnyHandle
-from foretold.kernel.schedulers.base import Scheduler
+from foretold.kernel.schedulers.base import CALLBACKS_MAX, LOOK_EVERY, Scheduler
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 FAIR_AFTER_HORIZONS = 8
@@ -31,6 +32,11 @@ class RankedScheduler(Scheduler):
         self._heap: list[tuple[float, int, AnyHandle]] = []
         self._picks = 0
         self._passed_over = 0
+        self._callbacks_alone = 0
+        """So many in a row."""
+        self._oldest = self._oldest_since = 0
+        """Who has waited longest, and since which pick that is known."""
+        self._look_at = LOOK_EVERY
 
     def rank(self, handle: AnyHandle) -> float:
         """Where a step that has become ready stands; below 0, to be before all fair ones."""
@@ -59,11 +65,23 @@ class RankedScheduler(Scheduler):
                 self._turn_fair()
             elif self._picks <= self.fair_after:
                 self.at_pick()
+                if self._picks >= self._look_at:
+                    self._look_for_starved()
         if callback is not None and self._prefers(callback):
             self._passed_over = 0
+            self._callbacks_alone += 1
             return callback
+        self._callbacks_alone = 0
         self.size -= 1
         return heapq.heappop(self._heap)[2]
+
+    def _look_for_starved(self) -> None:
+        self._look_at = self._picks + max(LOOK_EVERY, self.size)
+        _, arrival, handle = min(self._heap, key=itemgetter(1))
+        if arrival != self._oldest:
+            self._oldest, self._oldest_since = arrival, self._picks
+        elif self.has_waited(handle, self._picks - self._oldest_since):
+            self.fair_after = self._picks
 
     def _turn_fair(self) -> None:
         self.turned_fair = True
@@ -74,6 +92,9 @@ class RankedScheduler(Scheduler):
         self._passed_over += 1
         if self._passed_over > CALLBACK_PATIENCE:
             return True
+        if self._callbacks_alone >= CALLBACKS_MAX:
+            self.fair_after = min(self.fair_after, self._picks)
+            return False
         if self._picks > self.fair_after:
             return False  # it arrived after all of the pool
         return self.callback_rank(callback) < self._heap[0][0]
