@@ -53,6 +53,53 @@ def test_each_outcome_is_counted() -> None:
     assert tally["never"].tried == 0 < tally["never"].precondition_false
 
 
+def test_rules_with_the_same_conditions_are_asked_together() -> None:
+    """Many rules of a machine often depend on one thing. That is found out once for each slot, and
+    all of the rules are counted. A rule with one more condition is asked by itself."""
+    asked: list[int] = []
+
+    def is_open(self: Any) -> bool:
+        asked.append(self.used)
+        return bool(self.used < 5)
+
+    if_open = foretold.precondition(is_open)
+
+    class Doors(foretold.Machine):
+        """Three doors are open for a while; one of them is locked. A window is always open."""
+
+        used = 0
+
+        @if_open
+        @foretold.rule()
+        def front(self) -> None:
+            self.used += 1
+
+        @if_open
+        @foretold.rule()
+        def back(self) -> None:
+            self.used += 1
+
+        @if_open
+        @foretold.precondition(lambda self: False)
+        @foretold.rule()
+        def locked(self) -> None:
+            """Nobody gets here."""
+
+        @foretold.rule()
+        def window(self) -> None:
+            """Counted as well."""
+
+    tally = foretold.run(Doors, seed=1).tally.rules
+    slots = sum(each.tried for each in tally.values())
+    closed = [used for used in asked if used >= 5]
+    assert tally["front"].tried + tally["back"].tried == 5
+    assert tally["front"].precondition_false == tally["back"].precondition_false > 0
+    assert tally["locked"].precondition_false == slots
+    assert tally["window"].tried == slots - 5
+    assert tally["window"].precondition_false == 0
+    assert len(closed) == tally["front"].precondition_false  # not once for each of them
+
+
 @pytest.mark.parametrize("is_async", [True, False])
 def test_all_else_fails_the_run_and_names_the_rule(is_async: bool) -> None:
     """The user's own exception comes out, with a note that says which rule, with which values."""

@@ -31,6 +31,7 @@ from foretold.spec.machine.printing import (
 )
 from foretold.spec.machine.rules import Multiple, Rule
 from foretold.spec.machine.weights import swarm_weights
+from foretold.tape.streams import Weights
 from foretold.trace import encode
 from foretold.world.world import CALL
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from foretold.spec.machine.machine import Blueprint
     from foretold.spec.machine.options import MachineOptions
     from foretold.tape import Stream
+    from foretold.world.tally import RuleCount
     from foretold.world.world import World
 
 STREAM = "machine"
@@ -155,11 +157,17 @@ class Course:
         for name in (*wanted, *(rule.name for rule in self.blueprint.initializers)):
             self.tally.rule(name)
         counts = self.tally.rules
-        self._asked = [
-            (rule, rule.only_condition, counts[rule.name] if weight > 0 else None)
-            for weight, rule in zip(self._given, self.blueprint.rules, strict=True)
-        ]
-        """Each rule with its only condition, and with its count if it is wanted."""
+        self._wanted = [weight > 0 for weight in self._given]
+        asked: dict[object, tuple[Rule, list[tuple[int, RuleCount]]]] = {}
+        for place, rule in enumerate(self.blueprint.rules):
+            if self._wanted[place] and (rule.preconditions or rule.needs):
+                same = asked.setdefault(rule.shared_conditions or place, (rule, []))
+                same[1].append((place, counts[rule.name]))
+        self._asked = list(asked.values())
+        """The rules that are wanted and not always possible. Those with the same conditions stand
+        together: the first of them, and the places and counts of all."""
+        self._likely: dict[tuple[bool, ...], Weights] = {}
+        """For each set of rules that could be applied: the weights that they have then."""
 
     @property
     def busy(self) -> list[Call]:
@@ -266,11 +274,13 @@ class Course:
             if is_due(self):
                 self.ending = await Storm(self).run()
                 return
-        tape = self.world.tape
+        tape, before = self.world.tape, self._head
         for number in range(1, self.slots + 1):
             stream = tape.stream(STREAM, number)
             if stream.chance(P_CALL, "call"):
                 await self._slot(number, stream)
+            before.rest()
+            before = stream
         await self.until_quiet()
 
     async def _slot(self, number: int, stream: Stream) -> None:
@@ -316,37 +326,40 @@ class Course:
 
     def choose(self, number: int, stream: Stream, actor: Actor) -> Call | None:
         """Which rule, with which arguments; None if there is nothing that can be done."""
-        rules = self.blueprint.rules
         possible = self._possible(actor)
-        weights = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
-        if self._is_eager:
-            eager = self.machine.foretold_eagerness
-            weights = [w and w * eager(rule.name) for w, rule in zip(weights, rules, strict=True)]
-        if not any(weights):
-            weights = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]
-        if not any(weights):
+        weights = self._likely.get(possible)
+        if weights is None:
+            weights = self._weigh(possible)
+        if not weights:
             return None
         chosen = stream.weighted(weights, "rule")
-        return self.make_call(number, stream, rules[chosen], actor) if possible[chosen] else None
+        if not possible[chosen]:
+            return None
+        return self.make_call(number, stream, self.blueprint.rules[chosen], actor)
 
-    def _possible(self, actor: Actor) -> list[bool]:
-        """Of each rule, whether the actor can apply it now. Asked in each slot, hence without a
-        detour where a rule has one condition that only wants the machine."""
-        machine, possible = self.machine, []
-        for rule, condition, count in self._asked:
-            can = count is not None
-            if count is not None and condition is not None:
-                try:
-                    can = bool(condition(machine))
-                except Exception as error:
-                    self._precondition_failed(rule, error)
-                    raise
-                if not can:
+    def _weigh(self, possible: tuple[bool, ...]) -> Weights:
+        """How likely each rule is if these can be applied; empty if none is."""
+        drawn = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]
+        if self._is_eager:
+            eager, rules = self.machine.foretold_eagerness, self.blueprint.rules
+            drawn = [w and w * eager(rule.name) for w, rule in zip(drawn, rules, strict=True)]
+        if not any(drawn):
+            drawn = [w if can else 0.0 for w, can in zip(self._given, possible, strict=True)]
+        weights = Weights(drawn if any(drawn) else ())
+        if not self._is_eager:  # else they depend on more
+            self._likely[possible] = weights
+        return weights
+
+    def _possible(self, actor: Actor) -> tuple[bool, ...]:
+        """Of each rule, whether the actor can apply it now. Asked in each slot, so rules that
+        depend on the same conditions are asked together."""
+        possible = self._wanted.copy()
+        for rule, same in self._asked:
+            if not self._can(rule, actor):
+                for place, count in same:
+                    possible[place] = False
                     count.precondition_false += 1
-            elif can:
-                can = self.is_possible(rule, actor)
-            possible.append(can)
-        return possible
+        return tuple(possible)
 
     @contextmanager
     def near(self, references: Sequence[Kept]) -> Iterator[None]:
@@ -374,12 +387,16 @@ class Course:
 
     def is_possible(self, rule: Rule, actor: Actor) -> bool:
         """Whether the actor can apply the rule now."""
+        can = self._can(rule, actor)
+        if not can:
+            self.tally.rule(rule.name, "precondition_false")
+        return can
+
+    def _can(self, rule: Rule, actor: Actor) -> bool:
         needs, shelves = rule.needs, self._shelves
-        can = not needs or shelves is None or all(shelves.values(each.name) for each in needs)
-        if can and (not rule.preconditions or self.holds(rule, actor)):
-            return True
-        self.tally.rule(rule.name, "precondition_false")
-        return False
+        if needs and shelves is not None and not all(shelves.values(each.name) for each in needs):
+            return False
+        return self.holds(rule, actor)
 
     def holds(self, asked: Rule | Invariant, actor: Actor | None = None) -> bool:
         """Whether a rule may be applied now, or an invariant be looked at."""

@@ -90,11 +90,12 @@ class Rule:
         return [given for given in self.arguments.values() if isinstance(given, Bundle)]
 
     @found_once
-    def only_condition(self) -> Predicate | None:
-        """The one function that says whether it can be applied, if that takes the machine alone."""
-        if len(self.preconditions) != 1 or self.preconditions[0].wants_actor or self.needs:
-            return None
-        return self.preconditions[0].holds
+    def shared_conditions(self) -> tuple[int, ...]:
+        """Equal for rules that can be applied at the same times: the machine alone decides, by the
+        same functions. Empty if that is not known."""
+        if self.needs or any(each.wants_actor for each in self.preconditions):
+            return ()
+        return tuple(id(each.holds) for each in self.preconditions)
 
 
 @dataclass(frozen=True)
