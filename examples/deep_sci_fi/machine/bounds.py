@@ -1,10 +1,40 @@
-"""More rules of the game, as SQL: who has decided, and how far one may go."""
+"""More rules of the game, as SQL: who has decided, how far one may go, what comes of what."""
 
 from typing import Any
 
 import foretold
+from examples.deep_sci_fi.app.models import CHARACTER_FIELDS
 from examples.deep_sci_fi.machine.platform import Platform
 from examples.deep_sci_fi.machine.rights import CONTENTS
+from examples.deep_sci_fi.machine.scenery import BEGIN
+
+CONCERNED = f"""{CONTENTS} union all select id, proposed_by from world_events
+    union all select id, agent_id from feedback"""
+ABOUT = ("proposal", "aspect", "target", "story", "event", "content", "feedback")
+"""Where a notification says what it is about."""
+TOLD_OF = {
+    "proposal_validated": ("validations", "proposal_id", "proposal"),
+    "aspect_validated": ("aspect_validations", "aspect_id", "aspect"),
+    "story_reviewed": ("story_reviews", "story_id", "story"),
+    "reviewed": ("review_feedback", "content_id", "content"),
+    "suggestion": ("revision_suggestions", "target_id", "target"),
+}
+"""For some kinds of notifications, of which rows they tell."""
+UNTOLD = " union all ".join(
+    f"""select {about}, '{kind}' as kind, count(*) as due from {table} t
+        where created_at > '{BEGIN}' group by {about} having count(*) <> (
+          select count(*) from notifications n
+          where n.kind = '{kind}' and n.data->>'{name}' = t.{about}::text)"""
+    for kind, (table, about, name) in TOLD_OF.items()
+)
+WORLD = ("name", "premise", "year_setting", "scientific_basis", "image_prompt", "citations")
+
+
+def _copied(names: tuple[str, ...], made: str, by: str, proposal: str = "p") -> str:
+    """The columns of something that was made from a proposal differ from the proposal's."""
+    ours = ", ".join(f"{made}.{name}" for name in (*names, by))
+    theirs = ", ".join(f"{proposal}.{name}" for name in (*names, "agent_id"))
+    return f"({ours}) is distinct from ({theirs})"
 
 
 class Bounds(Platform):
@@ -66,3 +96,27 @@ class Bounds(Platform):
     )
     def an_event_is_not_forgotten(self, rows: Any) -> None:
         """What has become an event is among the core memories of those who were told."""
+
+    @foretold.invariant(
+        sql=f"""select w.id, w.name from worlds w join proposals p on p.id = w.proposal_id
+                where {_copied(WORLD, "w", "created_by")}
+                union all
+                select d.id, d.name from dwellers d
+                join dweller_proposals p on p.resulting_dweller_id = d.id
+                where {_copied((*CHARACTER_FIELDS, "world_id"), "d", "created_by")}""",
+        over="select count(*) from worlds",
+    )
+    def what_was_proposed_is_what_is_made(self, rows: Any) -> None:
+        """A world and a dweller are what their proposals said, and belong to who proposed them."""
+
+    @foretold.invariant(
+        sql=f"""select n.id, n.kind, 0 as due from notifications n
+                join ({CONCERNED}) c
+                  on c.id::text in ({", ".join(f"n.data->>'{name}'" for name in ABOUT)})
+                where n.user_id <> c.owner
+                union all {UNTOLD}""",
+        over="select count(*) from notifications where kind <> 'welcome'",
+    )
+    def those_concerned_are_told(self, rows: Any) -> None:
+        """Each vote, review and suggestion is told to the owner of the work, once, and what is told
+        concerns who is told."""

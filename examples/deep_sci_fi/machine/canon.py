@@ -24,6 +24,11 @@ def step(year: int) -> dict[str, Any]:
     return {"year": year, "event": f"The year {year} happens", "reasoning": WORDS}
 
 
+def is_to_decide(event: Thing, agent: Any) -> bool:
+    """By anybody but who has proposed it."""
+    return event.owner != agent.id and event.status == "pending"
+
+
 @area
 class Canon(Platform):
     """What is true in a world, and what others think of it."""
@@ -66,13 +71,20 @@ class Canon(Platform):
         made = await self.post(actor, f"events/worlds/{world}/events", body)
         return self.made("world_events", made, "proposed_by")
 
-    @foretold.rule(event=things.others(things.events, "pending"))
-    async def approve_event(self, actor: Any, event: Thing) -> None:
+    @foretold.rule(event=things.fit(things.events, is_to_decide), with_rival=things.RIVAL)
+    async def approve_event(self, actor: Any, event: Thing, with_rival: bool) -> None:
+        """Perhaps somebody else is about to reject it."""
+        await self.rush(with_rival, actor, event, is_to_decide, self._approve, self._reject)
+
+    async def _approve(self, actor: Any, event: Thing) -> None:
         body = worded(schemas.EventApproval, {"canon_update": f"{WORDS} Since {self.number()}."})
         event.status = (await self.post(actor, f"events/{event}/approve", body))["status"]
 
-    @foretold.rule(event=things.others(things.events, "pending"))
+    @foretold.rule(event=things.fit(things.events, is_to_decide))
     async def reject_event(self, actor: Any, event: Thing) -> None:
+        await self._reject(actor, event)
+
+    async def _reject(self, actor: Any, event: Thing) -> None:
         body = worded(schemas.EventRejection, {"reason": WORDS})
         event.status = (await self.post(actor, f"events/{event}/reject", body))["status"]
 

@@ -188,8 +188,12 @@ class Sweeping(Platform):
 class Deeds(Platform):
     """Actions that matter."""
 
-    @foretold.rule(action=things.fit(things.actions, is_to_confirm))
-    async def confirm(self, actor: Any, action: Thing) -> None:
+    @foretold.rule(action=things.fit(things.actions, is_to_confirm), with_rival=things.RIVAL)
+    async def confirm(self, actor: Any, action: Thing, with_rival: bool) -> None:
+        """Once; perhaps somebody else thinks the same."""
+        await self.rush(with_rival, actor, action, is_to_confirm, self._confirm)
+
+    async def _confirm(self, actor: Any, action: Thing) -> None:
         body = worded(schemas.Confirmation, {"rationale": WORDS})
         await self.post(actor, f"actions/{action}/confirm-importance", body)
         action.more["confirmed"] = actor.agent.id

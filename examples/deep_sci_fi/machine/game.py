@@ -204,13 +204,14 @@ class Game(Platform):
         """A dweller has one inhabitant at most, and is free only if it has none."""
 
     @foretold.invariant(
-        sql="""select a.id, d.name from dweller_actions a join dwellers d on d.id = a.dweller_id
+        sql="""select a.id, d.name from dweller_actions a
+               join dwellers d on d.id in (a.dweller_id, a.target_dweller_id)
                where not exists (select from jsonb_array_elements(d.episodic_memories) e
                                  where e->>'action' = a.id::text)""",
         over="select count(*) from dweller_actions",
     )
     def dwellers_remember_what_they_did(self, rows: Any) -> None:
-        """A dweller remembers each of its actions."""
+        """A dweller remembers each of its actions, and what others have done to it."""
 
     # --- counters --------------------------------------------------------------------------------
 

@@ -177,6 +177,7 @@ def worlds() -> Iterable[Row]:
         "year_setting": 2100,
         "causal_chain": chain(),
         "scientific_basis": WORDS,
+        "image_prompt": WORDS,
         "canon_summary": WORDS,
         "regions": [{"name": name, "description": WORDS} for name in REGIONS],
         "dweller_count": len(list(dwellers())),
@@ -298,7 +299,7 @@ def dwellers() -> Iterable[Row]:
         episodes = [
             {"kind": "work", "text": "Mend the boat", "action": identity("dweller_actions", n)}
             for n, (dweller, _, _) in enumerate(DEEDS, 1)
-            if dweller == number
+            if number in (dweller, SPOKEN_TO.get(n))
         ]
         yield {
             "world_id": identity("worlds", 1),

@@ -1,13 +1,16 @@
 """What agents are told is what the database says: every answer to every request is compared.
 
-The answers of the platform have the fields of its tables. So a mirror of each table compares all of
-them: an answer tells what its row said at one instant between the request and the answer.
+The answers of the platform have the fields of its tables, and so have the bodies of requests. So a
+mirror of each table compares all of them: an answer tells, and a body has sent, what its row said
+at one instant between the request and the answer. Whose a thing is, who has decided on it and what
+has become of it (the columns that refer to other rows) is set once.
 """
 
 import contextlib
 from typing import Any
 
 import foretold
+from examples.deep_sci_fi.app.models import Base
 from examples.deep_sci_fi.machine.platform import Platform
 from examples.deep_sci_fi.machine.rights import ID
 
@@ -32,11 +35,16 @@ ABOUT: dict[str, dict[str, str]] = {
     "worlds/ID/follow": {"follower_count": "follower_count"},
 }
 """For some requests, which fields of the answer are columns of the row that the path names."""
+REWORDED = ("auth/agent",)
+"""Where bodies are not stored as they are: usernames are made unique."""
+CHANGES_HANDS = "inhabited_by"
 
 
 def rows(columns: str = "*", *, of: str) -> foretold.Mirror:
     """The rows of one table."""
-    return foretold.Mirror(sql=f"select {columns} from {of}")
+    linked = [each.name for each in Base.metadata.tables[of].columns if each.foreign_keys]
+    once = [name for name in linked if columns == "*" and name != CHANGES_HANDS]
+    return foretold.Mirror(sql=f"select {columns} from {of}", once=once)
 
 
 class Told(Platform):
@@ -105,13 +113,39 @@ class Told(Platform):
             answer = await super().send(actor, method, path, body, **headers)
         if answer.is_success and "idempotency-key" not in headers:
             said = answer.json()
-            told = [said, _about(path, said)]
+            told = [said, _about(path, said), _consequence(path, body, said)]
+            thing = _made_or_changed(said) if _is_stored(path, answer) else None
             for tell in asked:
                 tell(told)
+                if thing is not None and body:
+                    tell.sent(body.get("action", body), thing)
         return answer
 
 
 MIRRORS = tuple(name for name, value in vars(Told).items() if isinstance(value, foretold.Mirror))
+
+
+def _is_stored(path: str, answer: Any) -> bool:
+    """Whether what was sent is stored as it is; who sends a story again gets the first one."""
+    return path not in REWORDED and not (path == "stories" and answer.status_code == 200)
+
+
+def _made_or_changed(said: Any) -> dict[str, Any] | None:
+    """The row that a request was about: the answer itself, or the one object in it."""
+    if not isinstance(said, dict) or "id" in said:
+        return said if isinstance(said, dict) else None
+    found = [each for each in said.values() if isinstance(each, dict) and "id" in each]
+    return found[0] if len(found) == 1 else None
+
+
+def _consequence(path: str, body: Any, said: Any) -> dict[str, Any]:
+    """What the request has changed elsewhere."""
+    if path.endswith("/accept"):
+        return {"id": said["target_id"], said["field"]: said["suggested_value"]}
+    deed = said.get("action") if isinstance(said, dict) else None
+    if deed is not None and body is not None and deed["type"] == "move":
+        return {"id": deed["dweller_id"], "current_region": deed["target"]}
+    return {}
 
 
 def _about(path: str, said: Any) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import asyncpg
 import httpx
-from fastapi import FastAPI, HTTPException
+from fastapi import Body, FastAPI, HTTPException
 from hypothesis import strategies as st
 
 import foretold
@@ -58,6 +58,13 @@ def database_board(pg: Any, lie: str) -> FastAPI:
         found = shown(await ask(f"select {FIELDS} from tasks where id = $1", key))
         return {**found, "status": "open"} if lie == "show" else found
 
+    @app.post("/tasks/{key}/price")
+    async def reprice(key: int, price: Annotated[str, Body(embed=True)]) -> Any:
+        if lie == "price":
+            return shown(await ask(f"select {FIELDS} from tasks where id = $1", key))
+        query = f"update tasks set price = $2::text::numeric where id = $1 returning {FIELDS}"
+        return shown(await ask(query, key, price))
+
     @app.post("/tasks/{key}/turn")
     async def turn(key: int) -> Any:
         """Open becomes done, and done becomes open."""
@@ -67,6 +74,7 @@ def database_board(pg: Any, lie: str) -> FastAPI:
         return shown(
             await ask(
                 f"""update tasks set turns = turns + 1,
+                    made_at = {"now()" if lie == "made_at" else "made_at"},
                     status = case status when 'open' then 'done' else 'open' end
                     where id = $1 returning {FIELDS}""",
                 key,
@@ -80,11 +88,18 @@ def memory_board(lie: str) -> FastAPI:
     """The board, with its tasks in a dictionary."""
     app = FastAPI()
     tasks: dict[int, dict[str, Any]] = {
-        key: {"id": key, "status": "open", "turns": 0} for key in (1, 2, 3)
+        key: {"id": key, "status": "open", "turns": 0, "price": "1.50"} for key in (1, 2, 3)
     }
 
     @app.get("/tasks/{key}")
     async def show(key: int) -> Any:
+        return tasks[key]
+
+    @app.post("/tasks/{key}/price")
+    async def reprice(key: int, price: Annotated[str, Body(embed=True)]) -> Any:
+        await asyncio.sleep(0.001)
+        if lie != "price":
+            tasks[key] = {**tasks[key], "price": price}
         return tasks[key]
 
     @app.post("/tasks/{key}/turn")
@@ -94,7 +109,7 @@ def memory_board(lie: str) -> FastAPI:
         if old["turns"] == 5:
             raise HTTPException(409, "it was turned often enough")
         status = "done" if old["status"] == "open" else "open"
-        new = {"id": key, "status": status, "turns": old["turns"] + 1}
+        new = {**old, "status": status, "turns": old["turns"] + 1}
         if lie != "turn":
             tasks[key] = new
         return new
@@ -115,8 +130,8 @@ class Board(foretold.Machine):
     tolerates = (httpx.TransportError, Busy)
     tasks: Any
 
-    async def post(self, actor: Any, path: str) -> Any:
-        return self.judge(await actor.web.post(path))
+    async def post(self, actor: Any, path: str, body: Any = None) -> Any:
+        return self.judge(await actor.web.post(path, json=body))
 
     async def get(self, actor: Any, path: str) -> Any:
         return self.judge(await actor.web.get(path))
@@ -147,6 +162,12 @@ class Board(foretold.Machine):
         with self.tasks.changing(task) as told:
             told(await self.post(actor, f"/tasks/{task}/turn"))
 
+    @foretold.rule(task=st.integers(1, 3), price=st.sampled_from(["1.25", "2.5"]))
+    async def reprice(self, actor: Any, task: int, price: str) -> None:
+        body = {"price": price, "status": None, "reason": "unknown to the board"}
+        with self.tasks.changing(task) as told:
+            told.sent(body, await self.post(actor, f"/tasks/{task}/price", body))
+
     @foretold.rule(task=st.integers(1, 3))
     async def read(self, actor: Any, task: int) -> None:
         with self.tasks.asking() as told:
@@ -156,7 +177,9 @@ class Board(foretold.Machine):
 class Stored(Board):
     """With a mirror of rows."""
 
-    tasks = foretold.Mirror(sql="select id, status, turns, price, made_at from tasks")
+    tasks = foretold.Mirror(
+        sql="select id, status, turns, price, made_at from tasks", once=["made_at"]
+    )
 
     async def board(self) -> FastAPI:
         self.pg = await self.world.postgres(schema=SCHEMA)

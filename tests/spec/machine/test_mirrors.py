@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -55,6 +56,18 @@ def test_a_thing_that_was_made_must_exist() -> None:
     assert "tasks 99 is not so: it was made, and there is no row" in found(Stored, "make")
 
 
+def test_what_was_sent_and_not_stored_is_found() -> None:
+    """The answer tells the truth: the price is what it was, and not what was sent."""
+    said = found(Stored, "price")
+    assert "what was sent for tasks" in said
+    assert re.search(r"is not so\n  sent: price = '(1.25|2.5)'\n  the row, .*: price = 1.5$", said)
+
+
+def test_what_is_set_once_and_changes_is_found() -> None:
+    """Whoever turns a task is told, truly, that it was made just now."""
+    assert re.search(r"^tasks \d: made_at is set once; it was '", found(Stored, "made_at"))
+
+
 def test_rows_raise_no_false_alarm() -> None:
     """Others change the same task at the same time, answers are lost, requests are delivered twice
     and late: an answer agrees with the row at one instant of its request."""
@@ -83,6 +96,12 @@ def test_two_answers_that_contradict_each_other_are_found() -> None:
     said = found(Remembered, "turn")
     assert "told now: " in said
     assert "no call has changed it since" in said
+
+
+def test_an_answer_that_is_not_what_was_sent_is_found() -> None:
+    """Also without a database: the answer to a new price tells the old one."""
+    said = found(Remembered, "price")
+    assert re.search(r"tasks \d is not so\n  sent: price = '.*'\n  told: price = '1.50'$", said)
 
 
 def test_answers_raise_no_false_alarm() -> None:
@@ -156,7 +175,7 @@ def test_a_mirror_that_compares_nothing_is_vacuous() -> None:
         @foretold.rule()
         async def nothing(self) -> None: ...
 
-    weights = {"turn": 0, "read": 0, "make": 0, "read_all": 0}
+    weights = dict.fromkeys(("turn", "read", "reprice", "make", "read_all"), 0)
     outcome = foretold.explore(Idle, runs=2, weights=weights)
     assert not outcome.tally.invariants["tasks"].checks
 
@@ -188,12 +207,32 @@ def test_mistakes_are_told_early() -> None:
         foretold.Mirror(sql="")
     with pytest.raises(foretold.UsageError, match="host= belongs to sql="):
         foretold.Mirror(host="db")
+    with pytest.raises(foretold.UsageError, match="once= belongs to sql="):
+        foretold.Mirror(once=["owner"])
 
     class Wrong(Stored):
         tasks = foretold.Mirror(sql="select id from nowhere")
 
     with pytest.raises(foretold.UsageError, match="refuses the query of the mirror tasks"):
         foretold.run(Wrong)
+
+    class Listed(foretold.Machine):
+        steps = 1
+        tasks = foretold.Mirror()
+
+        @foretold.rule()
+        def say(self) -> None:
+            with self.tasks.asking() as told:
+                told.sent({}, [1])
+
+    with pytest.raises(foretold.UsageError, match=r"not an object with the field 'id': \[1\]"):
+        foretold.run(Listed)
+
+    class Misspelt(Stored):
+        tasks = foretold.Mirror(sql="select id, status from tasks", once=["owner"])
+
+    with pytest.raises(foretold.UsageError, match="once= of the mirror tasks names owner, which"):
+        foretold.run(Misspelt)
 
     class Without(Remembered):
         tasks = foretold.Mirror(sql="select id from tasks")

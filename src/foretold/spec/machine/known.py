@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from foretold.errors import PostgresError, UsageError
 from foretold.spec.machine.tables import Tables
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from foretold.spec.machine.mirrors import AskedThing, Mirror
 
 Fields = Mapping[str, Any]
+Source = Literal["told", "made", "sent"]
+"""Where fields come from: an answer told them, told them of a thing that was made, or the request
+sent them."""
 VERSIONS_SHOWN_MAX = 3
 
 
@@ -39,9 +42,11 @@ UNKNOWN = MirrorJudgement(False)
 class KnownByRows:
     """What is known, if there is a database: all that the rows have said, and when."""
 
-    def __init__(self, mirror: Mirror, server: Any) -> None:
+    def __init__(self, mirror: Mirror, server: Any, report: Callable[[str], None]) -> None:
         self._mirror = mirror
         self._server = server
+        self._report = report
+        """For what is wrong with the rows themselves, after a commit."""
         self._tables = Tables(server)
         self._query = f"select q.{mirror.key}::text, to_jsonb(q)::text from (\n{mirror.sql}\n) q"
         self.turn = 0
@@ -55,21 +60,41 @@ class KnownByRows:
                 f"PostgreSQL refuses the query of {mirror.spoken}: {error.message}\n  {mirror.sql}"
             ) from None
         self._look()
+        self._check_columns()
         server.telling.at_each_commit(self._committed)
 
     def _committed(self, commit: Any) -> None:
         if self._tables.concerns(self._mirror.sql, self._tables.touched(commit.statements)):
-            self._look()
+            for key in self._look():
+                if wrong := self._overwritten(self._versions[key]):
+                    self._report(f"{self._mirror.name} {key}: {wrong}")
 
-    def _look(self) -> None:
-        """Compare all rows with what they said before."""
+    def _look(self) -> list[str]:
+        """Compare all rows with what they said before. The keys of those that have changed."""
         before, self._now = self._now, dict(self._server.look_again(self._query))
         self.turn += 1
-        for key, text in self._now.items():
-            if before.get(key) != text:
-                self._versions.setdefault(key, []).append((self.turn, json.loads(text)))
+        changed = [key for key, text in self._now.items() if before.get(key) != text]
+        for key in changed:
+            self._versions.setdefault(key, []).append((self.turn, json.loads(self._now[key])))
         for key in before.keys() - self._now.keys():
             self._versions[key].append((self.turn, None))
+        return changed
+
+    def _check_columns(self) -> None:
+        for row in self._versions.values():
+            if missing := [name for name in self._mirror.once if name not in (row[-1][1] or ())]:
+                raise UsageError(
+                    f"once= of {self._mirror.spoken} names {', '.join(missing)}, which the query "
+                    f"does not have\n  {self._mirror.sql}"
+                )
+
+    def _overwritten(self, versions: list[tuple[int, Fields | None]]) -> str:
+        """What has changed in this row although it is set once."""
+        old, new = (row or {} for _, row in (versions[-2:] if versions[1:] else versions * 2))
+        for name in self._mirror.once:
+            if old.get(name) is not None and name in new and not same(old[name], new[name]):
+                return f"{name} is set once; it was {old[name]!r} and is {new[name]!r} now"
+        return ""
 
     def begin(self, asked: AskedThing) -> None:
         """The rows say what changes."""
@@ -77,21 +102,21 @@ class KnownByRows:
     def end(self, asked: AskedThing, is_settled: bool) -> None:
         """The rows say what has changed."""
 
-    def judge(self, asked: AskedThing, key: str, told: Fields, must_exist: bool) -> MirrorJudgement:
-        """Compare what an answer has told of a thing."""
-        found = self._compare(asked, key, told, must_exist)
+    def judge(self, asked: AskedThing, key: str, told: Fields, source: Source) -> MirrorJudgement:
+        """Compare what an answer has told of a thing, or what its request has sent."""
+        found = self._compare(asked, key, told, source)
         if found.wrong:
             # A test that changes rows by `pg.sql` is not told as a commit.
             self._look()
-            found = self._compare(asked, key, told, must_exist)
+            found = self._compare(asked, key, told, source)
         return found
 
     def _compare(
-        self, asked: AskedThing, key: str, told: Fields, must_exist: bool
+        self, asked: AskedThing, key: str, told: Fields, source: Source
     ) -> MirrorJudgement:
         seen = self._versions.get(key)
         if seen is None:
-            if must_exist:
+            if source == "made":
                 return MirrorJudgement(
                     True, f"is not so: it was made, and there is no row\n  {_text(told)}"
                 )
@@ -99,14 +124,15 @@ class KnownByRows:
         old = [row for turn, row in seen if turn <= asked.began][-1:]
         since = old + [row for turn, row in seen if turn > asked.began]
         shared = [name for name in told if any(row and name in row for row in since)]
-        if not shared and not must_exist:
+        if not shared and source != "made":
             return UNKNOWN
         if any(row is not None and _agree(row, told, shared) for row in since):
             return MirrorJudgement(True)
         wrong = [
             name for name in shared if not any(_agree(row or {}, told, [name]) for row in since)
         ]
-        return MirrorJudgement(True, _contradiction(told, since, wrong or shared or list(told)))
+        names = wrong or shared or list(told)
+        return MirrorJudgement(True, _contradiction(told, since, names, source))
 
 
 @dataclass(slots=True)
@@ -158,8 +184,10 @@ class KnownByAnswers:
             if _now_s() < thing.loose_until_s:
                 thing.told = None
 
-    def judge(self, asked: AskedThing, key: str, told: Fields, must_exist: bool) -> MirrorJudgement:
+    def judge(self, asked: AskedThing, key: str, told: Fields, source: Source) -> MirrorJudgement:
         """Compare what an answer has told of a thing."""
+        if source == "sent":
+            return self._judge_sent(asked, key, told)
         if key in asked.keys:
             asked.heard[key] = told
             return UNKNOWN
@@ -175,6 +203,19 @@ class KnownByAnswers:
             True,
             f"is not so\n  told now: {_text(told, wrong)}\n  told before: {_text(before, wrong)}; "
             "no call has changed it since",
+        )
+
+    def _judge_sent(self, asked: AskedThing, key: str, sent: Fields) -> MirrorJudgement:
+        """The answer must tell what was sent, unless another call may have changed it meanwhile."""
+        told, thing = asked.heard.get(key), self._thing(key)
+        if told is None or thing.changing > 1 or thing.turn > asked.began:
+            return UNKNOWN
+        shared = [name for name in sent if name in told]
+        wrong = [name for name in shared if not same(told[name], sent[name])]
+        if not wrong:
+            return MirrorJudgement(bool(shared))
+        return MirrorJudgement(
+            True, f"is not so\n  sent: {_text(sent, wrong)}\n  told: {_text(told, wrong)}"
         )
 
 
@@ -215,15 +256,17 @@ def _agree(known: Fields, told: Fields, names: list[str]) -> bool:
     return all(name in known and same(known[name], told[name]) for name in names)
 
 
-def _contradiction(told: Fields, rows: list[Fields | None], names: list[str]) -> str:
+def _contradiction(
+    told: Fields, rows: list[Fields | None], names: list[str], source: Source
+) -> str:
     shown = ["there was no row" if row is None else _text(row, names) for row in rows]
     left_out = len(shown) - VERSIONS_SHOWN_MAX
     if left_out > 0:
         shown[1 : 1 + left_out] = [f"… {left_out} more"]
     meanwhile = ", then ".join(shown)
     return (
-        f"is not so\n  told: {_text(told, names)}\n  the row, from the request to its answer: "
-        f"{meanwhile}"
+        f"is not so\n  {'sent' if source == 'sent' else 'told'}: {_text(told, names)}\n"
+        f"  the row, from the request to its answer: {meanwhile}"
     )
 
 

@@ -21,12 +21,13 @@ then it waits until the thing is read again, and until no late copy of a request
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from foretold.arguments import check_number
 from foretold.errors import PropertyViolated, Refused, UsageError
-from foretold.spec.machine.known import Fields, KnownByAnswers, KnownByRows
+from foretold.spec.machine.known import Fields, KnownByAnswers, KnownByRows, Source
 from foretold.spec.machine.sql import server_of
 from foretold.world.world import CALL
 
@@ -58,6 +59,7 @@ class Mirror:
         sql: str | None = None,
         key: str = "id",
         host: str | None = None,
+        once: Iterable[str] = (),
         settle_s: float = SETTLE_S,
     ) -> None:
         given: object = sql
@@ -71,6 +73,10 @@ class Mirror:
             raise UsageError(f"Mirror(key=…) names the field of the id, such as 'id'; got {key!r}")
         if host is not None and sql is None:
             raise UsageError("host= belongs to sql=: foretold.Mirror(sql=…, host=…)")
+        self.once = (once,) if isinstance(once, str) else tuple(once)
+        """Columns that do not change any more when they are set."""
+        if self.once and sql is None:
+            raise UsageError("once= belongs to sql=: foretold.Mirror(sql=…, once=…)")
         check_number("settle_s", settle_s, at_least=0)
         self.sql = (sql or "").strip().rstrip(";")
         self.key = key
@@ -131,19 +137,33 @@ class AskedThing:
         """The answer told this: a JSON value. Every object in it that has the key of a known thing
         is compared, at any depth. Gives the answer back."""
         for thing in _objects(answer, self._reflection.mirror.key):
-            self._reflection.hear(self, thing, must_exist=False)
+            self._reflection.hear(self, thing, "told")
         return answer
 
     def made(self, answer: Any) -> Any:
         """The same for an object that was made by this request: it must exist."""
-        key = self._reflection.mirror.key
-        if not isinstance(answer, Mapping) or key not in answer:
-            raise UsageError(
-                f"{self._reflection.mirror.spoken} was told that something was made, but the "
-                f"answer is not an object with the field {key!r}: {answer!r}"
-            )
-        self._reflection.hear(self, answer, must_exist=True)
+        self._check_thing(answer)
+        self._reflection.hear(self, answer, "made")
         return self(answer)
+
+    def sent(self, body: Any, thing: Any) -> Any:
+        """The request has sent this body, and `thing`, an object of the answer, is what came of it.
+        The fields of the body that the thing has as well must be stored as they were sent; null is
+        left out, since it often means "unchanged". Gives the thing back."""
+        self._check_thing(thing)
+        self(thing)
+        key = self._reflection.mirror.key
+        given = {name: value for name, value in body.items() if value is not None}
+        self._reflection.hear(self, {**given, key: thing[key]}, "sent")
+        return thing
+
+    def _check_thing(self, thing: Any) -> None:
+        mirror = self._reflection.mirror
+        if not isinstance(thing, Mapping) or mirror.key not in thing:
+            raise UsageError(
+                f"{mirror.spoken} was told what a request has made or changed, but that is not an "
+                f"object with the field {mirror.key!r}: {thing!r}"
+            )
 
 
 class Reflection:
@@ -170,7 +190,9 @@ class Reflection:
         course.tally.invariant(self.mirror.name, checked=False)
         if self.mirror.sql:
             servers = course.world.services.get("postgres", [])
-            self._known = KnownByRows(self.mirror, servers[server_of(self.mirror, servers)])
+            server = servers[server_of(self.mirror, servers)]
+            report = functools.partial(self._report, course, server.host)
+            self._known = KnownByRows(self.mirror, server, report)
         else:
             self._known = KnownByAnswers(self.mirror, lambda: _may_repeat(course.world))
 
@@ -199,15 +221,24 @@ class Reflection:
 
     # --- comparing -------------------------------------------------------------------------------
 
-    def hear(self, asked: AskedThing, thing: Fields, *, must_exist: bool) -> None:
-        """An answer has told this about a thing."""
+    def _report(self, course: Course, host: Any, wrong: str) -> None:
+        """A commit has changed what must not change."""
+        if course.failure is None:
+            error = PropertyViolated(wrong)
+            # Not raised: the server acts here, and no task of the program.
+            course.world.fail(error, at=host)
+            course.fail(error)
+
+    def hear(self, asked: AskedThing, thing: Fields, source: Source) -> None:
+        """An answer has told this about a thing, or its request has sent it."""
         if self._course is None:
             return  # the machine is being set up
         key = str(thing[self.mirror.key])
         told = {name: value for name, value in thing.items() if name != self.mirror.key}
-        judged = self._known.judge(asked, key, told, must_exist)
+        judged = self._known.judge(asked, key, told, source)
         if judged.wrong:
-            error = PropertyViolated(f"what was told about {self.mirror.name} {key} {judged.wrong}")
+            said = "sent for" if source == "sent" else "told about"
+            error = PropertyViolated(f"what was {said} {self.mirror.name} {key} {judged.wrong}")
             self._course.world.fail(error)
             raise error
         if judged.compared:
