@@ -1,7 +1,8 @@
 """The machine of Deep Sci-Fi finds lies, leaks and forgotten checks that it has no rule for.
 
-`deep_sci_fi_mutants.py` plants 19 of them. The long test demands 17 within 200 runs, from each of
-three seeds, and prints a table; here a few are searched for that show in the first runs.
+`deep_sci_fi_mutants.py` plants 19 of them, `deep_sci_fi_more_mutants.py` ten. The long test demands
+26 within 200 runs, from each of three seeds, and prints a table; here a few are searched for that
+show in the first runs.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import pytest
 
 import foretold
 from examples.deep_sci_fi.machine import DeepSciFi
-from tests.examples.deep_sci_fi_mutants import MUTANTS
+from tests.examples import deep_sci_fi_mutants as planted
+from tests.examples.deep_sci_fi_more_mutants import MORE
 
+MUTANTS = planted.MUTANTS | {plant.__name__: plant for plant in MORE}
 RUNS = 200
 SEEDS = (1, 2, 3)
-ENOUGH = 17
+ENOUGH = 26
 QUICK = {
     "refused_and_written": "with no key gives 401 and changes ['feedback']",
     "another_lease": "what was told about dwellers",
     "newest_story_left_out": "shows [",
+    "accepted_and_not_applied": "what was told about proposals",
     "reviews_are_not_blind": "who has not reviewed sees nothing of what others wrote",
 }
 """Found in a few runs from each of three seeds, and by what."""
@@ -53,7 +57,7 @@ def test_nothing_is_left_of_a_mutant() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nearly_all_are_found(seed: int) -> None:
-    """17 of 19 within 200 runs, from each seed."""
+    """26 of 29 within 200 runs, from each seed."""
     failures = {name: found(name, seed, RUNS) for name in MUTANTS}
     runs = {name: failure.run for name, failure in failures.items() if failure is not None}
     for name in MUTANTS:
