@@ -6,7 +6,7 @@ import foretold
 from examples.deep_sci_fi.app.models import CHARACTER_FIELDS
 from examples.deep_sci_fi.machine.platform import Platform
 from examples.deep_sci_fi.machine.rights import CONTENTS
-from examples.deep_sci_fi.machine.scenery import BEGIN
+from examples.deep_sci_fi.machine.scenery import ago
 
 CONCERNED = f"""{CONTENTS} union all select id, proposed_by from world_events
     union all select id, agent_id from feedback"""
@@ -19,10 +19,10 @@ TOLD_OF = {
     "reviewed": ("review_feedback", "content_id", "content"),
     "suggestion": ("revision_suggestions", "target_id", "target"),
 }
-"""For some kinds of notifications, of which rows they tell."""
+"""For some kinds of notifications, of which rows they tell; of those that are new in this run."""
 UNTOLD = " union all ".join(
     f"""select {about}, '{kind}' as kind, count(*) as due from {table} t
-        where created_at > '{BEGIN}' group by {about} having count(*) <> (
+        where created_at > '{ago(0.5)}' group by {about} having count(*) <> (
           select count(*) from notifications n
           where n.kind = '{kind}' and n.data->>'{name}' = t.{about}::text)"""
     for kind, (table, about, name) in TOLD_OF.items()

@@ -115,18 +115,27 @@ class Judging(Platform):
 class Opinions(Platform):
     """Followers, comments, reactions."""
 
-    @foretold.rule(world=things.worlds)
-    async def follow(self, actor: Any, world: Thing) -> None:
+    @foretold.rule(world=things.worlds, with_rival=things.RIVAL)
+    async def follow(self, actor: Any, world: Thing, with_rival: bool) -> None:
+        await self.rush(with_rival, actor, world, things.anything, self._follow, self._comment)
+
+    async def _follow(self, actor: Any, world: Thing) -> None:
         await self.post(actor, f"worlds/{world}/follow")
 
-    @foretold.rule(world=things.worlds, impatient=st.booleans())
-    async def comment(self, actor: Any, world: Thing, impatient: bool) -> None:
+    async def _comment(self, actor: Any, world: Thing) -> None:
+        made = await self.once(actor, f"worlds/{world}/comments", self._words())
+        self.made("comments", made, "user_id")
+
+    def _words(self) -> dict[str, Any]:
+        return worded(schemas.NewComment, {"text": f"Comment {self.number()}"})
+
+    @foretold.rule(world=things.worlds, impatient=st.booleans(), with_rival=things.RIVAL)
+    async def comment(self, actor: Any, world: Thing, impatient: bool, with_rival: bool) -> None:
         """Once, under a key of its own; the impatient send it a second time meanwhile."""
-        body = worded(schemas.NewComment, {"text": f"Comment {self.number()}"})
-        path = f"worlds/{world}/comments"
         if not impatient:
-            self.made("comments", await self.once(actor, path, body), "user_id")
+            await self.rush(with_rival, actor, world, things.anything, self._comment)
             return
+        path, body = f"worlds/{world}/comments", self._words()
         key = {"idempotency-key": self.fresh_key()}
         answers = await foretold.together(*(self._try(actor, path, body, key) for _ in range(2)))
         good = [answer.json() for answer in answers if answer is not None and answer.is_success]
