@@ -1,9 +1,9 @@
 """Ten more mistakes that the application has no switch for.
 
 They were invented from the application alone, by somebody who had not read the machine's
-invariants. Seven of them were found at once. The other three led to `told.sent` and `once=` of
+invariants. The first search found six of them. The others led to `told.sent` and `once=` of
 `foretold.Mirror`, to the look at what a request changes elsewhere, and to rivals who confirm an
-action or decide on an event.
+action, decide on an event or comment on a world at the same time.
 """
 
 from __future__ import annotations
