@@ -31,6 +31,7 @@ else:
 PICKS = 256
 SHELVES = "foretold machine: bundles"
 """Where the values of a run lie in `world.shared`."""
+PER_SLOT = 64
 _MASK = 0xFFFF_FFFF
 
 
@@ -173,10 +174,24 @@ class Shelves:
         is_name = isinstance(value, str | int)  # other values need not be comparable
         return any(value is each.value or (is_name and value == each.value) for each in self.near)
 
+    def has(self, bundle: str, wanted: Sequence[Any]) -> bool:
+        """Whether one of these names is in a bundle."""
+        return any(kept.value in wanted for kept in self._values.get(bundle, ()))
+
+    def beside(self, references: Sequence[Kept]) -> list[Kept]:
+        """Other values that the same slots have given to the same bundles."""
+        return [
+            kept
+            for each in references
+            for kept in self._values.get(each.name.rpartition("_")[0], [])
+            if kept.birthplace // PER_SLOT == each.birthplace // PER_SLOT
+            and kept.value != each.value
+        ]
+
     def put(self, bundle: str, slot: int, number: int, value: Any) -> Kept:
         """A slot gives its nth value to a bundle."""
         self._made[bundle] = made = self._made.get(bundle, 0) + 1
-        kept = Kept(slot * 64 + number, f"{bundle}_{made}", value)
+        kept = Kept(slot * PER_SLOT + number, f"{bundle}_{made}", value)
         self._values.setdefault(bundle, []).append(kept)
         return kept
 

@@ -373,6 +373,10 @@ class Course:
         finally:
             self._shelves.near = []
 
+    def beside(self, references: Sequence[Kept]) -> list[Kept]:
+        """What came together with these values."""
+        return [] if self._shelves is None else self._shelves.beside(references)
+
     @contextmanager
     def nothing_taken(self) -> Iterator[None]:
         """What is drawn in here stays in its bundle."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -165,6 +165,18 @@ class Machine:
     foretold_rehearses: ClassVar[bool] = False
     """Whether its own state does not matter to calls that were drawn: they can be tried, the
     databases be put back, and the calls be tried again."""
+
+    def foretold_reads(self) -> Sequence[str]:
+        """The rules that only read."""
+        return ()
+
+    def foretold_about(self, values: Sequence[Any]) -> Collection[str]:
+        """The rules that can be about one of these values, which were drawn from bundles."""
+        return ()
+
+    def foretold_forbids(self, call: Any) -> bool:
+        """Whether a refused call would be refused whatever others do."""
+        return False
 
     def foretold_after_storm(self, calls: Sequence[Any]) -> None:
         """Calls have been made at the same time, and are over: look at what they gave."""

@@ -5,13 +5,14 @@ are about different things. So a run of a machine whose state lies in databases 
 after its serial beginning, then and there. After each try the databases are put back, so that a
 try costs a call, not a run:
 
-    a call alone: it is of interest if it changes something
+    calls alone: one is of interest if it changes something; each rule is drawn until one does
     others after it, and alone: a pair is of interest if the second call does something else after
         the first than it does alone
     such a pair at the same time, statement by statement, in orders that the tape chooses
 
-A pair that ends as in neither serial order is suspected. That is all: what the program keeps in
-memory was not put back, so nobody is accused by a rehearsal. A run of its own is made for each
+Rules that were refused most often before they succeeded come first, because other runs have the
+rest. A pair that ends as in neither serial order is suspected. That is all: what the program keeps
+in memory was not put back, so nobody is accused by a rehearsal. A run of its own is made for each
 suspected storm, on the same tape, without the rehearsal (`storm.py`), and that one is judged.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,24 +33,40 @@ from foretold.world.omens import BOUND, Bound
 if TYPE_CHECKING:
     from foretold.spec.machine.calls import Call
     from foretold.spec.machine.course import Course
+    from foretold.spec.machine.pairs import Pairs
 
-FIRSTS: Final = 120
-"""So many calls are drawn, and tried alone."""
-SECONDS: Final = 4
-"""So many others go with each of them."""
+TURNS_MAX: Final = 3
+"""A small API has so many turns, if it takes few calls."""
+DRAWS_MAX: Final = 8
+"""So often a rule is drawn in a turn at most, and tried alone."""
+ALONE_MAX: Final = 80
+"""So many calls are made alone at most in a turn,"""
+CALLS_MAX: Final = 260
+"""and so many altogether."""
 TRIES: Final = 2
 """In so many orders of their statements a pair is tried at the same time."""
-CALLS_MAX: Final = 220
 SUSPECTED_MAX: Final = 2
 PAUSE_S: Final = 60.0
-"""Before each first call: limits by the minute are those of a call, not of a rehearsal."""
+"""Before the calls of a pair are tried: limits by the minute are those of a call, not of a
+rehearsal."""
+PAIRS_MAX: Final = 30
+"""So many calls are made for the pairs of one call."""
+SORTS: Final = (
+    *(("twin", place) for place in range(3)),
+    *(("twin again", 0), ("other", 0), ("other", 1)),
+    *(("sibling", place) for place in range(3)),
+    *(("related", place) for place in range(8)),
+    *(("reader", place) for place in range(3)),
+)
+"""The calls that are tried with each first one, see `pairs.py`."""
+SECONDS: Final = len(SORTS)
+BOTH_CHANGE: Final = ("twin", "other", "sibling")
+"""Sorts that are calls of the same rule: if one is refused alone, it is so after the first."""
 
 Contents = tuple[Any, ...]
 """What each database holds."""
 Turns = Callable[[int], int]
 """Which of so many calls has the next statement."""
-Draw = Callable[["StormNumber", "Call | None"], "Call | None"]
-"""The first call of a storm, or the one that goes with it."""
 
 
 class StormNumber(NamedTuple):
@@ -62,6 +80,11 @@ class StormNumber(NamedTuple):
     def read(cls, number: int) -> StormNumber:
         """As it stands on a tape."""
         return cls(number // TRIES // SECONDS, number // TRIES % SECONDS, number % TRIES)
+
+    @property
+    def sort(self) -> tuple[str, int]:
+        """Of the second call, and which of that sort."""
+        return SORTS[self.second]
 
     @property
     def on_tape(self) -> int:
@@ -79,6 +102,8 @@ class Tried(NamedTuple):
 
     outcome: tuple[str, Any]
     is_optional: bool
+    is_hopeless: bool
+    """Whether it was refused for a reason that has nothing to do with other calls."""
     after: Contents
     changes: tuple[Any, ...]
     """The rows that it changed, but for times."""
@@ -86,50 +111,95 @@ class Tried(NamedTuple):
     """These, and what it gave."""
 
 
+class _Found(NamedTuple):
+    """A call that changes something, and how many of its rule were drawn before."""
+
+    number: StormNumber
+    call: Call
+    drawn: int
+
+
 class Rehearsal:
     """The tries of one run."""
 
     def __init__(
-        self, course: Course, databases: Sequence[Any], turns: Callable[[StormNumber], Turns]
+        self,
+        course: Course,
+        databases: Sequence[Any],
+        pairs: Pairs,
+        turns: Callable[[StormNumber], Turns],
     ) -> None:
         self._course = course
         self._databases = databases
+        self._pairs = pairs
         self._turns = turns
         self._layouts = [each.layout() for each in databases]
         self._base = self._now = self._contents()
         self._made = 0
         self._met: set[tuple[str, ...]] = set()
-        """By their rules: first calls that change something, and pairs that were tried."""
+        """Pairs that were tried in this turn, by their rules."""
 
-    async def suspects(self, draw: Draw) -> Rehearsed:
+    async def suspects(self) -> Rehearsed:
         """The storms whose end no serial order explains, as it seems."""
-        found: list[StormNumber] = []
-        for number in map(StormNumber, range(FIRSTS)):
-            if self._made < CALLS_MAX and len(found) < SUSPECTED_MAX:
-                first = draw(number, None)
-                if first is not None and (first.name,) not in self._met:
-                    found += await self._suspects_of(number, first, draw)
-        return Rehearsed(tuple(found))
+        suspected: list[StormNumber] = []
+        beginning = self._base
+        for turn in range(TURNS_MAX):
+            self._met.clear()
+            for found in sorted(await self._alone(turn), key=lambda each: -each.drawn):
+                if self._made < CALLS_MAX and len(suspected) < SUSPECTED_MAX:
+                    suspected += await self._suspects_of(found.number, found.call)
+                    self._base = beginning
+                    self._restore(beginning)
+        return Rehearsed(tuple(suspected))
 
-    async def _suspects_of(self, storm: StormNumber, first: Call, draw: Draw) -> list[StormNumber]:
-        """One is enough."""
-        await self._course.world.clock.advance(PAUSE_S)
+    async def _alone(self, turn: int) -> list[_Found]:
+        """A call of each rule that changes something, if one is found."""
+        found: dict[str, _Found] = {}
+        rules, until = self._pairs.rules, min(CALLS_MAX, self._made + ALONE_MAX)
+        draws = range(turn * DRAWS_MAX, (turn + 1) * DRAWS_MAX)
+        for draw, (place, rule) in itertools.product(draws, enumerate(rules)):
+            if self._made >= until or rule.name in found:
+                continue
+            number = StormNumber(draw * len(rules) + place)
+            call = self._pairs.first(number)
+            if call is not None and await self._changes_something(call):
+                found[rule.name] = _Found(number, call, draw)
+        return list(found.values())
+
+    async def _changes_something(self, call: Call) -> bool:
+        """A call that fails is worth a closer look as well."""
         try:
+            return bool((await self._step(call)).changes)
+        except _Failed:
+            self._now = self._contents()
+            return True
+        finally:
+            self._restore(self._base)
+
+    async def _be_there(self, number: StormNumber, user: Any) -> None:
+        """A user who has just read a page is known to the service: from here on that is where
+        every try begins."""
+        await self._course.world.clock.advance(PAUSE_S)
+        call = self._pairs.reader(number.first, user)
+        if call is not None:
+            await self._step(call)
+            self._base = self._now
+
+    async def _suspects_of(self, storm: StormNumber, first: Call) -> list[StormNumber]:
+        """One is enough."""
+        try:
+            await self._be_there(storm, first.actor)
             alone = await self._step(first)
-            if not alone.changes:
-                return []
-            self._met.add((first.name,))
-            for place in range(SECONDS):
+            until = min(CALLS_MAX, self._made + PAIRS_MAX)
+            for place in self._pairs.seconds(storm):
                 storm = StormNumber(storm.first, place)
-                second = draw(storm, first)
-                pair = None if second is None else await self._pair(first, second, alone)
+                second = self._pairs.second(storm, first) if self._made < until else None
+                pair = None if second is None else await self._pair(storm, first, second, alone)
                 if pair is not None and (found := await self._suspected(storm, pair)):
                     return [found]
         except _Failed:
             self._now = self._contents()
             return [storm]
-        finally:
-            self._restore(self._base)
         return []
 
     async def _suspected(self, storm: StormNumber, pair: _Pair) -> StormNumber | None:
@@ -143,20 +213,27 @@ class Rehearsal:
                 return storm
         return None
 
-    async def _pair(self, first: Call, second: Call, alone: Tried) -> _Pair | None:
+    async def _pair(
+        self, storm: StormNumber, first: Call, second: Call, alone: Tried
+    ) -> _Pair | None:
         """Two calls, if the second does something else after the first than it does alone; once for
-        two rules."""
-        sort = (first.name, second.name, str(first.who == second.who))
-        if sort in self._met:
+        two rules and a sort."""
+        key = (first.name, second.name, str(first.who == second.who), storm.sort[0])
+        if key in self._met:
+            return None
+        self._restore(self._base)
+        before = await self._step(second)
+        if before.is_hopeless or (storm.sort[0] in BOTH_CHANGE and not before.changes):
             return None
         self._restore(alone.after)
         after = await self._step(second)
-        self._restore(self._base)
-        before = await self._step(second)
         if after.effect == before.effect:
             return None
-        self._met.add(sort)
-        then = await self._step(first)
+        self._met.add(key)
+        then = alone
+        if before.changes:
+            self._restore(before.after)
+            then = await self._step(first)
         ways = {(0, 1): (alone, after), (1, 0): (then, before), (0,): (alone,), (1,): (before,)}
         return _Pair(self, (first, second), ways)
 
@@ -205,7 +282,8 @@ class Rehearsal:
         is_optional = call.outcome in ("refused", "failed")
         outcome = result_of(call)
         effect = plain_result(outcome, self._course.machine.ignore), changes
-        return Tried(outcome, is_optional, self._now, changes, effect)
+        hopeless = call.outcome == "refused" and self._course.machine.foretold_forbids(call)
+        return Tried(outcome, is_optional, hopeless, self._now, changes, effect)
 
     async def _make(self, call: Call, gate: Turnstile | None = None) -> Call:
         """Make a copy of a call, which does not count; with the same randomness each time."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from foretold.errors import NotSerial
 from foretold.spec.alike import Ending, Made, ending_of, invented, renamed
 from foretold.spec.machine.options import aimed
+from foretold.spec.machine.pairs import Pairs, things_of, twin
 from foretold.spec.machine.printing import call_text
 from foretold.spec.machine.rehearsal import (
     Rehearsal,
@@ -41,30 +42,29 @@ from foretold.world.run import Run, execute
 if TYPE_CHECKING:
     from foretold.spec.machine.calls import Call
     from foretold.spec.machine.course import Course
-    from foretold.spec.machine.rules import Rule
     from foretold.tape import Stream, Tape
     from foretold.world.settings import Settings
 
 STREAM: Final = "machine"
 P_CALL: Final = 0.97
 PAUSES_S: Final = (0.0, 0.0001, 0.001, 0.01)
-ANOTHER, ALIKE, TWIN, RELATED, ELSEWHERE = 0, 1, 2, 3, 4
+ANOTHER, ALIKE, TWIN, RELATED = 0, 1, 2, 3
 """A call of the storm is any call; or one of the same rule as the first, the same call again, or a
-call of any rule, about the same things; or one of the same rule about whatever."""
+call of any rule, about the same things."""
 LIKE: Final = (1, 2, 2, 3)
-SORTS: Final = (TWIN, RELATED, ELSEWHERE, RELATED)
-"""Those that a rehearsal tries with each first call."""
 DRAWS_MAX: Final = 6
 P_AMONG_FAULTS: Final = 1 / 3
 """The share of storms at most, where other runs have faults."""
 BEGINNING_MAX: Final = 30
 """So many calls at most come before a storm: they are made again for each serial order."""
 P_SAME_USER: Final = 0.5
+LOOKS_FROM: Final = 10
+"""Calls that look around are numbered from here, after the steps."""
 SPAN_S_MIN: Final = 1.0
 
 
 Again = Callable[["Tape", "Settings"], Run]
-LATER, ALL = "later", "all"
+LATER, ALL, PROMPT = "later", "all", "prompt"
 
 
 class Serial(NamedTuple):
@@ -72,7 +72,8 @@ class Serial(NamedTuple):
 
     order: tuple[int, ...]
     shaken: str = ""
-    """`later`; `all`: later, with other randomness and other numbers from sequences."""
+    """`later`; `all`: later, with other randomness and other numbers from sequences; `prompt`: each
+    call begins as soon as the one before has returned."""
 
 
 _serial: Serial | None = None
@@ -107,15 +108,22 @@ class Storm:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._head = course.world.tape.stream(STREAM, "storm")
+        self._pairs = Pairs(course)
 
     async def run(self) -> Stormed | Rehearsed | None:
         """The beginning and the storm, or a rehearsal of many. None if there was no storm that
         could be compared."""
         machine, storm = self._course.machine, self._course.options.storm
+        rehearses = machine.foretold_rehearses and bool(self._databases())
         async with self._course.world.calm():  # what strikes would strike others each time
+            if rehearses:
+                await self._look_around(0)
             await self._begin_serially()
+            if rehearses:
+                await self._look_around(1)
+                await self._settle()
             machine.is_in_storm = True
-            if storm is None and machine.foretold_rehearses and self._databases():
+            if storm is None and rehearses:
                 return await self._rehearse()
             calls = self._draw() if storm is None else self._drawn(storm)
             if len(calls) > 1:
@@ -127,47 +135,15 @@ class Storm:
         machine = self._course.machine
         machine.is_rehearsing = True
         self._course.looks_at_end = False  # what was made in tries is not there any more
-        return await Rehearsal(self._course, self._databases(), self._turns).suspects(self._call_of)
+        rehearsal = Rehearsal(self._course, self._databases(), self._pairs, self._turns)
+        return await rehearsal.suspects()
 
     def _drawn(self, storm: int) -> list[tuple[Call, float]]:
         """The calls of a storm that a rehearsal has named."""
         number = StormNumber.read(storm)
-        first = self._call_of(number, None)
-        second = None if first is None else self._call_of(number, first)
+        first = self._pairs.first(number)
+        second = None if first is None else self._pairs.second(number, first)
         return [(call, 0.0) for call in (first, second) if call is not None]
-
-    def _call_of(self, number: StormNumber, first: Call | None) -> Call | None:
-        """A call of a rehearsal. What others draw, and what comes of them, has no say in it."""
-        with self._course.nothing_taken():
-            return self._first(number) if first is None else self._second(number, first)
-
-    def _first(self, number: StormNumber) -> Call | None:
-        """One rule after the other: what is seldom drawn may be what goes wrong."""
-        course = self._course
-        stream = course.world.tape.stream(STREAM, "storm", "first", number.first)
-        rules = self._rules_in_turn
-        rule = rules[number.first % len(rules)]
-        actor = course.actors[stream.choose(len(course.actors), "actor")]
-        if not course.is_possible(rule, actor):
-            return None
-        return course.make_call(course.options.steps + 1, stream, rule, actor)
-
-    @functools.cached_property
-    def _rules_in_turn(self) -> list[Rule]:
-        """Those that may change something, in an order of the tape."""
-        course, eager = self._course, self._course.machine.foretold_eagerness
-        rules = [rule for rule in course.blueprint.rules if course.is_wanted(rule)]
-        rules = [rule for rule in rules if eager(rule.name) >= 1] or rules
-        return course.world.tape.stream(STREAM, "storm", "rules").shuffle(rules, "which first")
-
-    def _second(self, number: StormNumber, first: Call) -> Call | None:
-        """Another call, which has to do with the first if that can be."""
-        course = self._course
-        keys = ("storm", "second", number.first, number.second)
-        stream = course.world.tape.stream(STREAM, *keys)
-        free = [actor for actor in course.actors if actor is not first.actor]
-        actor = free[stream.choose(len(free), "actor")]
-        return self._like(SORTS[number.second], course.options.steps + 2, stream, actor, first)
 
     def _turns(self, number: StormNumber) -> Callable[[int], int]:
         """Whose statement is next, in one try of a pair."""
@@ -181,6 +157,23 @@ class Storm:
                 await self._one(number, stream)
         await self._settle()
 
+    async def _look_around(self, time: int) -> None:
+        """Every page is read once, and those about one thing again at the second time: so the ids
+        of most things are known, and whatever is noted of a user who calls is new."""
+        course, reads = self._course, set(self._course.machine.foretold_reads())
+        rules = [rule for rule in course.blueprint.rules if rule.name in reads]
+        for place, rule in enumerate(rules):
+            stream = course.world.tape.stream(STREAM, "storm", "look", time, place)
+            if course.is_wanted(rule) and stream.chance(P_CALL, "call"):
+                actor = course.actors[stream.choose(len(course.actors), "actor")]
+                await course.until_quiet()
+                if course.is_possible(rule, actor):
+                    number = course.options.steps + LOOKS_FROM + time * len(rules) + place
+                    call = course.make_call(number, stream, rule, actor)
+                    if call is not None and (time == 0 or call.references):
+                        await course.start(call)
+        await course.until_quiet()
+
     async def _shake(self, span_s: float) -> None:
         """Whatever the calls do from here on, they do at another time and with other numbers."""
         await self._course.world.clock.advance(span_s)
@@ -193,7 +186,7 @@ class Storm:
         same time."""
         course = self._course
         span_s = (len(calls) + 1) * max(course.machine.quiet_s, SPAN_S_MIN)
-        if _serial is not None and _serial.shaken:
+        if _serial is not None and _serial.shaken in (LATER, ALL):
             await self._shake(span_s)
         ends_s = course.world.clock.monotonic() + span_s
         if _serial is None:
@@ -201,7 +194,10 @@ class Storm:
         else:
             for number in _serial.order:
                 await self._begin(calls[number][0], 0.0)
-                await self._settle()
+                if _serial.shaken == PROMPT:
+                    await course.until_quiet()
+                else:
+                    await self._settle()
         await self._settle()
         await course.world.clock.advance(max(0.0, ends_s - course.world.clock.monotonic()))
         if _serial is None:
@@ -264,9 +260,7 @@ class Storm:
         course = self._course
         user = first.actor if self._is_same_user(stream) else actor
         if like == TWIN and course.is_possible(first.rule, user):
-            call: Call | None = _twin(number, first, user)
-        elif like == ELSEWHERE and course.is_possible(first.rule, user):
-            call = course.make_call(number, stream, first.rule, user)
+            call: Call | None = twin(number, first, user)
         else:
             with course.near(first.references):
                 if like == ALIKE and course.is_possible(first.rule, user):
@@ -279,11 +273,11 @@ class Storm:
 
     def _related(self, number: int, stream: Stream, user: Any, first: Call) -> Call | None:
         """A call of any rule about the same things, if one is found soon."""
-        things = _things_of(first)
+        things = things_of(first)
         call = None
         for _ in range(DRAWS_MAX):
             call = self._course.choose(number, stream, user)
-            if not things or (call is not None and things & _things_of(call)):
+            if not things or (call is not None and things & things_of(call)):
                 break
         return call
 
@@ -317,24 +311,8 @@ def _leave(gate: Turnstile, party: str, _: asyncio.Task[None]) -> None:
     gate.leave(party)
 
 
-def _things_of(call: Call) -> set[Any]:
-    """What it is about: an id may have come from several bundles."""
-    values = [kept.value for kept in call.references]
-    return {each if isinstance(each, str | int) else id(each) for each in values}
-
-
 def _is_all_shaken() -> bool:
     return _serial is not None and _serial.shaken == ALL
-
-
-def _twin(number: int, first: Call, user: Any) -> Call:
-    """The same call again."""
-    arguments = dict(first.arguments)
-    if first.rule.wants_actor:
-        arguments["actor"] = user
-    return type(first)(
-        number, first.rule, user, arguments, references=first.references, shown=first.shown
-    )
 
 
 def judge(main: Any, done: Run, tape: Tape, settings: Settings, again: Again) -> Run:
@@ -367,10 +345,12 @@ class _Case:
         self._known: dict[Serial, Ending] = {}
 
     def verdict(self) -> NotSerial | None:
-        if self._is_explained(lambda ending: ending):
+        if self._is_explained({}):
             return None
         made = self._invented()
-        if made and self._is_explained(lambda ending: renamed(ending, made)):
+        if made and self._is_explained(made):
+            return None
+        if self._is_explained(made, PROMPT):  # what comes too soon after the last one is refused
             return None
         whole = {
             way.order: renamed(ending, made)
@@ -383,10 +363,12 @@ class _Case:
     def _is_whole(self, way: Serial) -> bool:
         return len(way.order) == len(self._stormed.calls)
 
-    def _is_explained(self, read: Callable[[Ending], Ending]) -> bool:
-        together = read(self._stormed.ending)
+    def _is_explained(self, made: Made, how: str = "") -> bool:
+        together = renamed(self._stormed.ending, made)
         return explains(
-            together, self._stormed.optional, lambda order: read(self._ending(Serial(order)))
+            together,
+            self._stormed.optional,
+            lambda order: renamed(self._ending(Serial(order, how)), made),
         )
 
     def _invented(self) -> Made:

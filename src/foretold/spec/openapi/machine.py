@@ -23,7 +23,7 @@ from foretold.spec.openapi import properties
 from foretold.spec.openapi.document import ApiOperation, Document, read_document, reading
 from foretold.spec.openapi.doubles import Doubles
 from foretold.spec.openapi.eagerness import Eagerness
-from foretold.spec.openapi.flows import MANNERS, OWN, owned
+from foretold.spec.openapi.flows import MANNERS, OWN, owned, told_in
 from foretold.spec.openapi.properties import Sent
 from foretold.spec.openapi.requests import (
     KEY_NAME,
@@ -46,6 +46,7 @@ STORMS = 1 / 3
 """The share of runs that end with requests at the same time, which are compared with serial orders.
 The others look at more: they have faults, requests that overlap all the way, and quiet moments."""
 READS_IN_STORM = 0.1
+HOPELESS = ("401", "403", "404", "405", "415", "422")
 
 
 class ApiMachine(Machine):
@@ -82,6 +83,7 @@ class ApiMachine(Machine):
         self.doubles = Doubles(self)
         self.changed: dict[str, int] = {}
         """When things were changed last, by their ids."""
+        self._told: dict[str, list[Any]] | None = None
         self.sorts: dict[str, Any] = {}
         """Of which kind the id is that is drawn next; by what stands before `_type`."""
 
@@ -203,6 +205,15 @@ class ApiMachine(Machine):
             if call is not None and key is not ANYTHING:
                 call.produced = [[*(call.produced[0] if call.produced else []), kept.name]]
 
+    def told(self, name: str) -> Sequence[Any]:
+        """What answers before the storm have had in fields of that name."""
+        if self._told is None:
+            self._told = {}
+            for sent in self.sent:
+                if sent.status:
+                    told_in(sent.answer, self._told)
+        return self._told.get(name, ())
+
     def has(self, keys: Iterable[Key]) -> bool:
         """Whether ids of all these kinds are known."""
         shelves = _shelves_of(self.world)
@@ -219,6 +230,24 @@ class ApiMachine(Machine):
         if self.is_in_storm:
             return 1.0 if self.operations[name][0].changes else READS_IN_STORM
         return self.eagerness.of(name, self.has)
+
+    def foretold_reads(self) -> list[str]:
+        """Those that change nothing."""
+        return [name for name, (each, _) in self.operations.items() if not each.changes]
+
+    def foretold_about(self, values: Sequence[Any]) -> list[str]:
+        """Those that take an id of a kind under which one of these is known."""
+        shelves = _shelves_of(self.world)
+        kinds = {key.name for key in self.resources.given if shelves.has(key.name, values)}
+        return [
+            name
+            for name, (each, _) in self.operations.items()
+            if not kinds.isdisjoint(self.resources.taken_by(each))
+        ]
+
+    def foretold_forbids(self, call: Call) -> bool:
+        """Because of who asks, and for what: not because of the state that things are in."""
+        return str(call.error).startswith(HOPELESS)
 
     def foretold_after_storm(self, calls: Sequence[Call]) -> None:
         """Who sends the same twice under one key makes one thing."""

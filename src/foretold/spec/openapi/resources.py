@@ -85,6 +85,7 @@ class Resources:
         self._feeds = {words(name): singular(resource) for name, resource in feeds.items()}
         self._fed: set[str] = set()
         """Those that were asked for."""
+        self._taken: dict[str, frozenset[str]] = {}
         self._operations = list(operations)
         self.reads = {each.name for each in self._operations if each.method == "GET"}
         self.given: set[Key] = set()
@@ -195,6 +196,24 @@ class Resources:
         found = _ID_OF.fullmatch(plain) if plain not in IDS else None
         endings = _endings(singular(found[1])) if found else []
         return next((key for each in endings if (key := Key(each, "id")) in self.given), None)
+
+    def taken_by(self, operation: ApiOperation) -> frozenset[str]:
+        """By their names: the kinds of ids that an operation has a place for."""
+        if operation.name not in self._taken:
+            self._taken[operation.name] = frozenset(key.name for key in self._takes(operation))
+        return self._taken[operation.name]
+
+    def _takes(self, operation: ApiOperation) -> Iterator[Key]:
+        of_body = self._properties(operation.body.schema) if operation.body is not None else {}
+        for parameter in operation.parameters:
+            if parameter.where == "path":
+                yield from filter(None, [self.key_of(operation, parameter)])
+        names = (*of_body, *(p.name for p in operation.parameters if p.where == "query"))
+        yield from (key for name in names if (key := self.key_of_field(name)) is not None)
+        fields = {words(p.name): p.schema for p in operation.parameters} | of_body
+        for about in self.sorted_in(operation):
+            kinds = self._document.follow(fields[f"{about}_type"])["enum"]
+            yield from (Key(singular(str(kind)), "id") for kind in kinds)
 
     def named_in(self, schema: Any) -> list[Key]:
         """The resources that a body has to name."""

@@ -13,8 +13,9 @@ from foretold.errors import UsageError
 from foretold.spec.hypothesis_filters import Persistent
 from foretold.spec.limits import Impossible
 from foretold.spec.machine.rules import precondition, rule
+from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import ApiOperation, Body, Document, reading
-from foretold.spec.openapi.flows import Flow, Sort, SortedFlow
+from foretold.spec.openapi.flows import Echo, Flow, Sort, SortedFlow
 from foretold.spec.openapi.requests import (
     BODY,
     KEY_NAME,
@@ -32,6 +33,9 @@ Names = dict[str, str]
 """`path:order_id` and the like: which argument of the rule it became."""
 PATIENCE = 12
 """So many requests are made before one that can only be refused, for want of ids, is tried."""
+PLAIN = ("integer", "number", "string")
+NOT_TOLD = ("enum", "const", "format", "contentMediaType")
+"""Fields that say by themselves what fits."""
 KEYS = 6
 """So many idempotency keys an operation has: few, so that they meet again."""
 
@@ -47,6 +51,7 @@ class RuleMaker:
         *,
         wide: bool,
     ) -> None:
+        self._document = document
         self._resources = resources
         self._overrides = overrides
         self._used: set[str] = set()
@@ -68,12 +73,22 @@ class RuleMaker:
             return self._sorted_flow(name, self._plain.strategy(schema))
         key = self._resources.key_of_field(name)
         if key is None:
-            return None
+            return self._told(name, schema)
         if schema.get("type") == "array":
             inner = Flow(key, self._plain.strategy(schema.get("items", {})))
             low = schema.get("minItems", 0)
             return st.lists(inner, min_size=low, max_size=schema.get("maxItems", low + 3))
         return Flow(key, self._plain.strategy(schema))
+
+    def _told(self, name: str, schema: dict[str, Any]) -> Echo | None:
+        if schema.get("type") not in PLAIN or not schema.keys().isdisjoint(NOT_TOLD):
+            return None
+        document = self._document
+        return Echo(
+            words(name),
+            self._plain.strategy(schema),
+            lambda value: mismatch(document, schema, value) is None,
+        )
 
     def _sorted_flow(self, name: str, otherwise: st.SearchStrategy[Any]) -> SortedFlow:
         return SortedFlow(_before(name, "_id"), self._kinds, otherwise)
