@@ -98,6 +98,9 @@ RACES = (
     "upvote_read_modify_write",
     "reactions_without_unique",
     "limits_count_then_insert",
+    "idempotency_runs_twice",
+    "withdraw_accept_race",
+    "escalate_unlocked",
 )
 """Switches that need two requests at once."""
 STORM_RUNS_MAX = 300
