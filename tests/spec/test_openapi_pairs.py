@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 import foretold
 from foretold.spec.machine.rehearsal import SORTS
+from tests.helpers import soak
 
 BOXES = 6
 SCHEMA = """
@@ -218,8 +219,8 @@ def explored(made: Any, runs: int) -> BaseException | None:
 @pytest.mark.parametrize(
     ("bug", "calls"),
     [
-        ("sibling", r"\.close\(.*\.close\("),
-        ("reader", r"\.inspect\(.*\.box\("),
+        soak("sibling", r"\.close\(.*\.close\("),
+        soak("reader", r"\.inspect\(.*\.box\("),
         ("related", r"\.(mark\(.*\.doubt|doubt\(.*\.mark)\("),
         ("throttled", r"\.draw_lot\(.*\.draw_lot\("),
     ],
