@@ -185,8 +185,7 @@ class SeededStream(Stream):
         self.generator = generator_for(seed, name)
 
     def rest(self) -> None:
-        # A generator has 2.5 KB, and a machine with 1,500 slots as many streams: more than the
-        # processor keeps near at hand, and then everything is slower.
+        # A generator has 2.5 KB, and a machine with 1,500 slots as many streams.
         if self._is_simple and self._is_awake:
             self._is_awake = False
             del self.generator

@@ -40,6 +40,8 @@ class Scheduler:
         """How often there was more than one candidate."""
         self.broken_holds = 0
         """Holds that had to be ended before what they waited for had happened."""
+        self._callbacks_alone = 0
+        """So many callbacks in a row were picked while a task was ready."""
         self.clock: VirtualClock | None = None
         """Of the loop, where tasks are scheduled and no threads."""
 

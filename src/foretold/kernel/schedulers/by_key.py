@@ -43,8 +43,6 @@ class KeyedScheduler(Scheduler):
         """By actor: heaps of (step that is waited for, arrival of who waits)."""
         self._last_picked = ""
         self._picks = 0
-        self._callbacks_alone = 0
-        """So many in a row."""
         self.used: set[tuple[str, int]] = set()
         """The holds that really held somebody."""
 

@@ -40,8 +40,6 @@ class DelayScheduler(Scheduler):
         self._picks = 0
         self._queue: list[tuple[int, AnyHandle]] = []
         self._held: list[tuple[int, int, AnyHandle]] = []
-        self._callbacks_alone = 0
-        """So many in a row."""
 
     def _drawn_moments(self) -> list[int]:
         draw, steps = self.generator, self.profile.steps

@@ -32,8 +32,6 @@ class RankedScheduler(Scheduler):
         self._heap: list[tuple[float, int, AnyHandle]] = []
         self._picks = 0
         self._passed_over = 0
-        self._callbacks_alone = 0
-        """So many in a row."""
         self._oldest = self._oldest_since = 0
         """Who has waited longest, and since which pick that is known."""
         self._look_at = LOOK_EVERY

@@ -29,8 +29,8 @@ OWN, ANYBODYS, FEW = "own", "anybody's", "few"
 MANNERS = (OWN, FEW, ANYBODYS, FEW)
 """The first is the calm one; few things give races and long lives, so that comes twice."""
 _BELOW = {OWN: (6, 6, 6), ANYBODYS: (1, 1, 1), FEW: (1, 4, 6)}
-_BELOW_IN_STORM = (2, 3, 4)
 """Of eight: so many are one's own, up to so many the last thing's, one of the last few things'."""
+_BELOW_IN_STORM = (2, 3, 4)
 MADE_UP_FROM = 7
 LAST_FEW = 3
 DEPTH_MAX = 6
