@@ -21,8 +21,12 @@ ran: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def nothing_ran_yet() -> Iterator[None]:
-    """Each test looks at what ran in its own run, and in the collection after it."""
+def nothing_ran_yet(one_session: None) -> Iterator[None]:
+    """Each test looks at what ran in its own run, and in the collection after it.
+
+    Inside a session a collection looks at what the runs have left alone. Outside of one it goes
+    through all that the test process has ever loaded, and so does the session of the next run.
+    """
     ran.clear()
     yield
     gc.collect()
@@ -126,9 +130,9 @@ def test_no_finally_of_a_dead_host_runs(program: Any, end: str) -> None:
 
     for order in ("asyncio", "any"):
         foretold.run(main, order=order)
-    held.clear()
-    gc.collect()
-    assert ran == []
+        held.clear()
+        gc.collect()
+        assert ran == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
