@@ -42,10 +42,10 @@ def blind_for_proposals_only(content: Any, reader: Any, given: Any) -> bool:
 MAY_SEE_ALL = reviews.may_see_all
 QUICK: dict[str, tuple[Any, str, Any, str]] = {
     "old keys": (auth, "_key_is", any_key, "an old key opens nothing"),
-    "contexts": (dwellers, "CONTEXT", timedelta(days=99), "within the hour"),
-    "blindness": (reviews, "may_see_all", blind_for_proposals_only, "sees nothing of what others"),
 }
 SLOW: dict[str, tuple[Any, str, Any, str]] = {
+    "contexts": (dwellers, "CONTEXT", timedelta(days=99), "within the hour"),
+    "blindness": (reviews, "may_see_all", blind_for_proposals_only, "sees nothing of what others"),
     "owners": (voting, "check_owner", nothing, "not the agent's to do"),
     "authors": (stories, "_check_author", nothing, "not the agent's to do"),
     "deadline": (suggestions, "_check_may_accept", nothing, "suggestion"),

@@ -57,7 +57,7 @@ def test_nothing_is_left_after_removal() -> None:
 
 
 def test_references_are_balanced() -> None:
-    """Many rounds leave no reference behind on what is swapped or on the modules they belong to."""
+    """A further round leaves no reference behind on what is swapped or on the modules of that."""
     gc.unfreeze()  # the scan is for the whole heap
     counted = (time, os, random, time.time, os.fork, datetime, type(None), types.ModuleType)
 
@@ -69,8 +69,8 @@ def test_references_are_balanced() -> None:
         gc.collect()
         return [sys.getrefcount(thing) for thing in counted]
 
-    rounds = [round_trip() for _ in range(4)]
-    assert rounds[-1] == rounds[0]
+    first, second = round_trip(), round_trip()  # each looks at the whole heap: seconds in the suite
+    assert second == first
 
 
 def test_installs_nest() -> None:

@@ -129,12 +129,12 @@ def test_libraries_only_if_asked_for() -> None:
     assert not branches_of(two_ways, Branches(["foretold"]))
 
 
-@pytest.mark.parametrize("isolation", [None, "fork"])
-def test_workers_change_nothing(isolation: str | None) -> None:
+@pytest.mark.parametrize(("isolation", "runs"), [(None, 150), ("fork", 40)])
+def test_workers_change_nothing(isolation: str | None, runs: int) -> None:
     """The same runs, the same things reached, with one worker and with two, in forks or not."""
     outcomes = [
         foretold.explore(
-            programs.nested, runs=150, seed=3, feedback="branches", workers=n, isolation=isolation
+            programs.nested, runs=runs, seed=3, feedback="branches", workers=n, isolation=isolation
         )
         for n in (1, 2)
     ]
