@@ -66,7 +66,7 @@ class Write(NamedTuple):
     row: int
 
 
-@dataclass
+@dataclass(slots=True)
 class RunningStatement:
     """A statement that goes through rows, as far as it has come."""
 
@@ -83,7 +83,7 @@ class RunningStatement:
     """The value of a new row."""
 
 
-@dataclass
+@dataclass(slots=True)
 class OpenTransaction:
     """What an actor's transaction has done so far."""
 
@@ -199,17 +199,23 @@ class PgModel:
 
     def lock(self, where: Where, mode: str = UPDATE, policy: str = WAIT, *, actor: str) -> Answer:
         """`SELECT … FOR UPDATE`, or FOR SHARE; with NOWAIT or SKIP LOCKED."""
-        return self._say(actor, "select", where, mode, policy=policy)
+        return self._say(actor, "select", where, mode, None, policy)
 
     def update(self, where: Where, change: Change, *, actor: str) -> Answer:
-        return self._say(actor, "update", where, NO_KEY_UPDATE, change=change)
+        return self._say(actor, "update", where, NO_KEY_UPDATE, change)
 
     def delete(self, where: Where, *, actor: str) -> Answer:
         return self._say(actor, "delete", where, UPDATE)
 
     def insert(self, key: Any, value: Any, *, actor: str) -> Answer:
         where = Where(f"id = {key!r}", lambda its, _: its == key)
-        return self._say(actor, "insert", where, UPDATE, insert=value, keys=(key,))
+        mine = self.open.get(actor) or self._open(actor, implicit=True)
+        if mine.failed:
+            return Answer(IN_FAILED)
+        statement = RunningStatement(
+            "insert", UPDATE, where, self._snapshot(mine), (key,), insert=value
+        )
+        return self._answer(actor, self._go_on(actor, statement))
 
     def _say(
         self,
@@ -217,18 +223,17 @@ class PgModel:
         sort: str,
         where: Where,
         mode: str,
-        *,
-        keys: tuple[Key, ...] | None = None,
-        **more: Any,
+        change: Change | None = None,
+        policy: str = WAIT,
     ) -> Answer:
         mine = self.open.get(actor) or self._open(actor, implicit=True)
         if mine.failed:
             return Answer(IN_FAILED)
         snapshot = self._snapshot(mine)
-        if self.level == SERIALIZABLE and sort != "insert":
+        if self.level == SERIALIZABLE:
             mine.reads = (*mine.reads, where)
-        todo = self._candidates(actor, where, snapshot, sort) if keys is None else keys
-        statement = RunningStatement(sort, mode, where, snapshot, todo, **more)
+        todo = self._candidates(actor, where, snapshot, sort)
+        statement = RunningStatement(sort, mode, where, snapshot, todo, change, policy)
         return self._answer(actor, self._go_on(actor, statement))
 
     def _open(self, actor: str, *, implicit: bool = False) -> OpenTransaction:
@@ -253,14 +258,19 @@ class PgModel:
         own = self.open[actor].writes.get(key)
         if own is not None:
             return None if own.value is GONE else Version(own.value, self.commits, *own[1:])
-        versions = self.rows.get(key, ())
-        found = next((v for v in reversed(versions) if v.commit <= snapshot), None)
-        return None if found is None or found.value is GONE else found
+        for version in reversed(self.rows.get(key, ())):
+            if version.commit <= snapshot:
+                return None if version.value is GONE else version
+        return None
 
     def _candidates(self, actor: str, where: Where, snapshot: int, sort: str) -> tuple[Key, ...]:
         """The rows that a statement finds: what reads is sorted by key, what writes goes through
         the table from its beginning to its end."""
         keys = where.keys or dict.fromkeys([*self.rows, *self.open[actor].writes])
+        if len(keys) == 1:  # most statements are about one row, and there is nothing to sort
+            (key,) = keys
+            only = self._seen(actor, key, snapshot)
+            return (key,) if only is not None and where(key, only.value) else ()
         seen = {key: self._seen(actor, key, snapshot) for key in keys}
         found = [(k, v) for k, v in seen.items() if v is not None and where(k, v.value)]
         if sort == "select":
@@ -292,7 +302,10 @@ class PgModel:
 
     def _blockers(self, actor: str, key: Key, statement: RunningStatement) -> list[str]:
         """Who holds a lock that this statement has to wait for."""
-        others = {who: m for who, m in self.locks.get(key, {}).items() if who != actor}
+        held = self.locks.get(key)
+        if held is None or (len(held) == 1 and actor in held):
+            return []  # nearly always
+        others = {who: m for who, m in held.items() if who != actor}
         if statement.sort == "insert":  # waits for who writes the row, not for who locks it
             return [who for who in others if key in self.open[who].writes]
         is_new = [who for who in others if self._is_new(who, key)]
@@ -364,7 +377,10 @@ class PgModel:
     # --- locks -----------------------------------------------------------------------------------
 
     def _hold(self, actor: str, key: Key, mode: str) -> None:
-        held = self.locks.setdefault(key, {})
+        held = self.locks.get(key)
+        if held is None:
+            self.locks[key] = {actor: mode}
+            return
         held[actor] = max(held.get(actor, mode), mode, key=(SHARE, NO_KEY_UPDATE, UPDATE).index)
 
     def _locks_of(self, actor: str) -> dict[Key, str]:
@@ -411,7 +427,7 @@ class PgModel:
         self._wake()
 
     def _wake(self) -> None:
-        while free := self._free():
+        while self.waiting and (free := self._free()):
             actor = either(*free) if len(free) > 1 else free[0]
             statement = self.waiting.pop(actor)
             outcome = self._go_on(actor, statement)
@@ -490,6 +506,8 @@ class PgModel:
         return Committed(snapshot, self.commits + bool(changed), mine.reads, changed)
 
     def _answer(self, actor: str, outcome: Any) -> Answer:
+        if not self._went_on:
+            return Answer(outcome)
         went_on, self._went_on = self._went_on, {}
         outcome = went_on.pop(actor, outcome)
         return Answer(outcome, tuple(sorted(went_on.items())))
