@@ -14,7 +14,6 @@ from foretold.errors import UsageError
 from foretold.tape import Choice, Stream, Tape
 from foretold.tape.streams import (
     BYTES_SEED_BOUND,
-    ContinuedStream,
     RecordedStream,
     SeededStream,
     Weights,
@@ -227,32 +226,6 @@ def test_past_the_end_all_is_calm() -> None:
     stream = RecordedStream("a", [Choice(3, 6, "dice")])
     assert [stream.choose(6, "dice") for _ in range(3)] == [3, 0, 0]
     assert stream.misfit == "stream a: draw 2 (dice) is past its end"
-
-
-@pytest.mark.parametrize("is_recording", [False, True])
-def test_a_stream_that_rested_goes_on_where_it_was(is_recording: bool) -> None:
-    """Machines let their slots' streams rest, for memory's sake. A later draw, of a value that a
-    rule draws by itself for instance, must not notice. A bound above 2**53 takes more than one
-    number from the generator: from then on it is kept."""
-    draws: list[Callable[[Stream], object]] = [verb for verb, _ in VERBS.values()]
-    draws += [lambda s: s.weighted((1, 5, 2)), lambda s: s.bytes(3), lambda s: s.choose(2**60)]
-    awake, tired = (SeededStream("a", 1, recording=is_recording) for _ in range(2))
-    tired.rest()
-    for draw in [*draws, *draws]:
-        assert draw(tired) == draw(awake)
-        tired.rest()
-        tired.rest()
-    assert tired.record == awake.record
-    assert tired.draws == awake.draws
-
-
-def test_a_continued_stream_does_not_rest() -> None:
-    """It has read some of its choices: how far its generator went is not their number."""
-    entries = [Choice(3, 9, "a"), Choice(4, 9, "a")]
-    awake, tired = (ContinuedStream("a", entries, 1) for _ in range(2))
-    for _ in range(6):
-        assert tired.choose(1_000_000) == awake.choose(1_000_000)
-        tired.rest()
 
 
 def test_weights_that_are_kept_mean_the_same() -> None:

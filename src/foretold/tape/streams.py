@@ -168,37 +168,15 @@ class Stream:
     def _bytes_seed(self, label: str) -> int:
         return self.choose(BYTES_SEED_BOUND, label)
 
-    def rest(self) -> None:
-        """Probably nothing more is drawn: let go of what can be made again."""
-
 
 class SeededStream(Stream):
     """Choices from a pseudo-random generator."""
 
-    __slots__ = ("_is_awake", "_is_simple", "_seed", "generator")
+    __slots__ = ("generator",)
 
     def __init__(self, name: str, seed: int, *, recording: bool = False) -> None:
         Stream.__init__(self, name, recording=recording)
-        self._seed = seed
-        self._is_simple = self._is_awake = True
-        """So far each choice has taken one number from the generator; and it is there."""
         self.generator = generator_for(seed, name)
-
-    def rest(self) -> None:
-        # A generator has 2.5 KB, and a machine with 1,500 slots as many streams.
-        if self._is_simple and self._is_awake:
-            self._is_awake = False
-            del self.generator
-
-    def __getattr__(self, name: str) -> random.Random:
-        """The generator of a stream that was resting, where it was."""
-        if name != "generator":
-            raise AttributeError(name)
-        self._is_awake = True
-        self.generator = generator_for(self._seed, self.name)
-        for _ in range(self.draws - 1):  # the choice that is being drawn was counted already
-            self.generator.random()
-        return self.generator
 
     def choose(self, n: int, label: str | None = None) -> int:
         if self.record is None and type(n) is int and 1 < n < _EXACT_FLOAT:
@@ -215,7 +193,6 @@ class SeededStream(Stream):
     def _next(self, bound: int, label: str) -> int:
         if bound < _EXACT_FLOAT:
             return int(self.generator.random() * bound)
-        self._is_simple = False
         return self.generator.randrange(bound)
 
     def _draw_chance(self, p: float, label: str) -> int:
@@ -276,8 +253,6 @@ class ContinuedStream(SeededStream):
     def choose(self, n: int, label: str | None = None) -> int:
         given = self.draws < len(self.entries)
         return Stream.choose(self, n, label) if given else super().choose(n, label)
-
-    rest = Stream.rest  # not all that it has drawn came from the generator
 
     def chance(self, p: float, label: str | None = None) -> bool:
         return Stream.chance(self, p, label)

@@ -274,13 +274,11 @@ class Course:
             if is_due(self):
                 self.ending = await Storm(self).run()
                 return
-        tape, before = self.world.tape, self._head
+        tape = self.world.tape
         for number in range(1, self.slots + 1):
             stream = tape.stream(STREAM, number)
             if stream.chance(P_CALL, "call"):
                 await self._slot(number, stream)
-            before.rest()
-            before = stream
         await self.until_quiet()
 
     async def _slot(self, number: int, stream: Stream) -> None:
