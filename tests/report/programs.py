@@ -163,8 +163,8 @@ async def quiet():
 
 
 def write(folder: Path, text: str, name: str = "bank.py") -> Path:
-    """Put a program into a folder. Python takes the compiled form of an older text of the same length
-    for that of this one if both were written within one second."""
+    """Put a program into a folder. Its compiled form goes: Python would take that of an older text
+    of the same length for this one's if both were written within one second."""
     path = folder / name
     path.write_text(text, encoding="utf-8")
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)

@@ -38,8 +38,10 @@ def story_of(main: Callable[..., Any]) -> str:
     return " ".join(str(tell_run(done)[0]).split())
 
 
-def program(schema: str, *parts: Callable[[Any], Awaitable[None]]) -> Callable[..., Any]:
-    """All parts at once, each with a connection of its own; then the test fails."""
+def program(
+    schema: str, *parts: Callable[[Any], Awaitable[None]], asks: str = ""
+) -> Callable[..., Any]:
+    """All parts at once, each with a connection of its own; then the test asks, and fails."""
 
     async def main(world: World) -> None:
         pg = await world.postgres(schema=schema)
@@ -53,6 +55,8 @@ def program(schema: str, *parts: Callable[[Any], Awaitable[None]]) -> Callable[.
 
         tasks = [asyncio.create_task(with_connection(p), name=p.__name__) for p in parts]
         await asyncio.gather(*tasks)
+        if asks:
+            pg.sql(asks)
         raise AssertionError("it fails")
 
     return main
@@ -230,6 +234,25 @@ def test_a_read_whose_rows_are_not_known_is_no_match_for_one_that_is_known() -> 
     assert "read keys" not in known
     unknown = story_of(program(schema, one, other))
     assert "Whether these were the same rows is not known" in unknown
+
+
+def test_a_note_of_when_it_was_is_accused_only_if_the_test_asks_for_it() -> None:
+    """Two requests note `last_used_at` of one key, and the test fails for another reason. A test
+    that has looked at that table may fail because of it."""
+    schema = "create table keys (id int primary key, used timestamptz); insert into keys values (1)"
+
+    async def one(db: Any) -> None:
+        async with db.transaction():
+            await db.fetchval("select used from keys where id = $1", 1)
+            await asyncio.sleep(0.01)
+            await db.execute("update keys set used = now() where id = $1", 1)
+
+    async def two(db: Any) -> None:
+        await one(db)
+
+    assert "No two of these got into each other's way" in story_of(program(schema, one, two))
+    asked = story_of(program(schema, one, two, asks="select used from keys"))
+    assert "two read keys" in asked
 
 
 def test_write_skew_and_phantoms() -> None:

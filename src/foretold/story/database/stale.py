@@ -4,7 +4,9 @@ One read something, another changed it and committed, and the first wrote by wha
 such pairs the likeliest is told: if an invariant failed after a commit, then whoever committed is
 one of the two, and what the invariant asks about is what was written wrongly. Rows are compared: a
 transaction that has read other rows is not accused. If the rows of a read are not known, it is
-accused only if there is no better suspect, and the story says that they are not known.
+accused only if there is no better suspect, and the story says that they are not known. A write
+that notes nothing but an instant (`last_used_at`) is accused only if the failed assertion asks
+about its table.
 """
 
 from __future__ import annotations
@@ -63,6 +65,12 @@ class Stale:
     def is_known(self) -> bool:
         """Whether the one has read the very rows that the other changed."""
         return self.read.met(self.write) is True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is about when something was, and nobody has asked for that."""
+        is_touch = self.write.is_touch or self.later.is_touch
+        return is_touch and self.tables.isdisjoint(self.asked.tables)
 
     @property
     def rank(self) -> tuple[bool | int, ...]:
@@ -233,6 +241,7 @@ def critical_pair(
         if one.committed and other.committed and one.overlaps(other)
         for reader, writer in ((one, other), (other, one))
         for stale in _stale_reads(reader, writer, asked)
+        if not stale.is_idle
     ]
     best = min(found, key=lambda stale: stale.rank, default=None)
     if best is not None and best.is_known:
