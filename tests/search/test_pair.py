@@ -136,7 +136,7 @@ def test_what_fails_in_any_order_is_called_that() -> None:
     failure = found(always_wrong, runs=10)
     assert failure.decision is not None
     assert failure.decision.pair is None
-    assert failure.story.endswith("In none of 4 other orders that were tried does it hold.")
+    assert failure.story.endswith("It also fails in each of 4 other orders that were tried.")
 
 
 async def overdrawn() -> None:

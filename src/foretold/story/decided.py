@@ -38,7 +38,7 @@ def decision_text(decision: Decision) -> str:
     if decision.needs_faults:
         return "The faults decide it: without them it holds (that was run as well)."
     if decision.orders_tried:
-        return f"In none of {decision.orders_tried} other orders that were tried does it hold."
+        return f"It also fails in each of {decision.orders_tried} other orders that were tried."
     return ""  # nothing is known, which is not worth a line
 
 
