@@ -44,6 +44,15 @@ def test_a_deposit_that_is_made_twice(tmp_path: Path) -> None:
     assert f"NotRefined: {failure.exception}\n" in page
 
 
+def test_the_corrected_deposit_holds(tmp_path: Path) -> None:
+    """The correction, pasted behind the first program, has no failing run, and tests something."""
+    (correction,) = (each for each in programs("prophecy.md") if "class Corrected" in each)
+    made = pasted(whole("prophecy.md")[0] + correction, tmp_path, "deposits.py")
+    outcome = foretold.explore(made["Corrected"], runs=20, seed=1)
+    assert outcome.failure is None
+    assert outcome.tally.faults["response_lost"].effect > 0
+
+
 def test_withdrawals_that_are_not_serial(tmp_path: Path) -> None:
     """The second one is the serial oracle's, and its first lines stand on the page."""
     _, program = whole("prophecy.md")
