@@ -26,18 +26,18 @@ export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test lint types pytest soak native bench test-all format clean python-ok
 
-help:  ## this list
+help:  ## print this list
 	@echo "make targets (PYTHON=$(PYTHON), version $(or $(PYVERSION),not found)):"
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 	    while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
 
-setup: $(READY)  ## the virtual environment, and nothing else
+setup: $(READY)  ## create the virtual environment only
 
-# The error stream stays a terminal, so that there is a bar. The lines that replay a failure name the
-# command where it is. A traceback ends with code 1 too: the demo counts only if it also shows them.
-# Runs are counted, and nothing is timed: the demo makes the same runs and tells the same tapes on a busy machine
-# and on an idle one. With this seed, 69 runs find all five; with their stories it took five to eight minutes.
-demo: $(READY)  ## explore Deep Sci-Fi with five of its bugs on, and tell what was found
+# The error stream stays a terminal, so that the progress bar is shown. The lines that replay a failure have the
+# full path of the command. A traceback also gives exit code 1, so the demo passes only if it printed such lines.
+# The demo counts runs, not time: it makes the same runs and finds the same tapes on a busy and on an idle machine.
+# With this seed, 69 runs find all five bugs; with the reports this took five to eight minutes.
+demo: $(READY)  ## search Deep Sci-Fi with five planted bugs, and print what was found
 	@mkdir -p build
 	@echo "Deep Sci-Fi with five mistakes switched on (examples/deep_sci_fi/demo.py), on a real PostgreSQL:"
 	@$(BIN)/foretold explore examples.deep_sci_fi.demo:Demo --keep-going --workers 2 --seed 1 \
@@ -52,28 +52,28 @@ demo: $(READY)  ## explore Deep Sci-Fi with five of its bugs on, and tell what w
 	echo; $(PY) -m examples.deep_sci_fi.demo build/demo.txt | tee -a build/demo.txt; \
 	echo; echo "demo: bugs were found, as they should be. All of this is in build/demo.txt."
 
-test: lint types pytest  ## everything a change must pass: ruff, mypy, pytest
+test: lint types pytest  ## run everything that a change must pass: ruff, mypy, pytest
 
-lint: $(READY)  ## ruff: rules and format
+lint: $(READY)  ## run ruff: rules and format
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 
-types: $(READY)  ## mypy
+types: $(READY)  ## run mypy
 	$(PY) -m mypy
 
-pytest: $(READY)  ## the tests alone, on all cores; PYTEST_ARGS='tests/tape -x' narrows them
+pytest: $(READY)  ## run only the tests, on all cores; PYTEST_ARGS='tests/tape -x' selects some
 	$(PYTEST) $(PYTEST_ARGS)
 
-soak: $(READY)  ## the long searches; SOAK_FACTOR multiplies their counts
+soak: $(READY)  ## run the long searches; SOAK_FACTOR multiplies their counts
 	FORETOLD_SOAK_FACTOR=$(SOAK_FACTOR) $(PYTEST) -m soak $(PYTEST_ARGS)
 
-# Too large for every test machine: what pyproject.toml calls native-large, in a folder of its own.
-native: $(READY)  ## tests of large native libraries (polars, pyarrow, duckdb, scipy, ...)
+# These packages (native-large in pyproject.toml) are too large for every test machine, so they get their own folder.
+native: $(READY)  ## install and test large native libraries (polars, pyarrow, duckdb, scipy, ...)
 	$(PIP) --upgrade --target $(VENV)/native-packages $$($(PY) -c 'import tomllib; \
 	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["native-large"])')
 	PYTHONPATH=$(CURDIR)/$(VENV)/native-packages $(PY) -m pytest tests/compat/test_native_libraries.py tests/compat/test_engines.py
 
-bench: $(READY)  ## measure; figures go to build/bench.json
+bench: $(READY)  ## run the benchmarks; figures go to build/*.json
 	$(PY) benchmarks/run.py --output build/bench.json
 	PYTHONPATH=. $(PY) benchmarks/postgres.py --output build/postgres.json
 	$(PY) benchmarks/web.py --output build/web.json
@@ -86,7 +86,7 @@ bench: $(READY)  ## measure; figures go to build/bench.json
 
 # `python3.12` on PATH may be a pyenv shim that only prints an error, so each candidate has to run
 # and to give its version before it counts.
-test-all:  ## the tests on every Python 3.11-3.14 found on PATH or in ~/.pyenv
+test-all:  ## run the tests on every Python 3.11-3.14 found on PATH or in ~/.pyenv
 	@tried=0; failed=; missing=; \
 	for version in $(SUPPORTED); do \
 	    found=; \
@@ -105,11 +105,11 @@ test-all:  ## the tests on every Python 3.11-3.14 found on PATH or in ~/.pyenv
 	if [ "$$tried" -eq 0 ]; then echo "test-all: no Python of $(SUPPORTED) found" >&2; exit 1; fi; \
 	echo "test-all: passed on $$tried version(s) of Python"
 
-format: $(READY)  ## rewrite the sources as ruff wants them
+format: $(READY)  ## format the sources with ruff
 	$(PY) -m ruff check --fix-only
 	$(PY) -m ruff format
 
-clean:  ## remove build/ and everything else that is derived
+clean:  ## remove build/ and all other generated files
 	rm -rf build dist .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
