@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.style.sources import tree_of
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "ARCHITECTURE.md", "tests/README.md", "docs")
+PAGES = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "tests/README.md", "docs", "examples")
 
 RIDDLES = {
     r"(?<!there )(?<!there's )\b(?:is|are|was|were) no\b(?! (?:longer|more)\b)": "write: is not a",
@@ -50,7 +50,7 @@ def said_by(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_pages_are_plain() -> None:
-    """README, the pages of docs and the README of the tests."""
+    """README, changelog, the pages of docs, the READMEs of the tests and of the examples."""
     paths = [ROOT / name for name in PAGES]
     pages = [each for path in paths for each in (path.rglob("*.md") if path.is_dir() else [path])]
     assert len(pages) > 10
