@@ -4,14 +4,14 @@ Ids that the system makes (uuids, numbers of sequences) differ from order to ord
 renamed: an id is known by where it stands, not by its value. Each gets a colour from the rows that
 it stands in, with the colours of the other ids in them, three times over (Weisfeiler and Leman).
 Two states that differ in ids alone have the same colours, so that this never accuses anybody
-wrongly; times are not compared at all. What else a program invents (keys, hashes of keys) cannot be
+wrongly; times are not compared at all. Both states are coloured at once, so that a colour is a
+number that means the same in both. What else a program invents (keys, hashes of keys) cannot be
 told by looking at it: `invented` compares two endings that differ in randomness alone, and
 `renamed` makes ids of what has changed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -65,26 +65,60 @@ class Ending(NamedTuple):
         calls = [(f"call {n}", row) for n, row in enumerate(self.results, 1)]
         return calls + [(name, row) for name, its in self.tables.items() for row in its]
 
-    def colours(self) -> dict[MadeId, str]:
-        """For each id something that tells where it stands."""
-        rows = self.rows()
-        colours: dict[MadeId, str] = {}
-        for _ in range(ROUNDS):
-            near: dict[MadeId, list[str]] = {}
-            for name, row in rows:
-                painted = _painted(row, colours)
-                for place, token in _tokens(row):
-                    near.setdefault(token, []).append(f"{name} {place} {painted}")
-            colours = {token: _hash(token.domain, sorted(seen)) for token, seen in near.items()}
-        return colours
 
-    def normal(self) -> dict[str, Counter[tuple[str, ...]]]:
-        """Equal for endings that differ in ids alone."""
-        colours = self.colours()
-        found: dict[str, Counter[tuple[str, ...]]] = {}
-        for name, row in self.rows():
-            found.setdefault(name, Counter())[_painted(row, colours)] += 1
-        return found
+Outline = tuple[int, tuple[MadeId, ...]]
+"""A row: the number of all that is no id in it, and its ids."""
+Colours = dict[MadeId, int]
+
+
+class _Numbers(dict[Any, int]):
+    """A number for whatever is asked for, the same for the same."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+
+def alike(one: Ending, other: Ending) -> bool:
+    """Whether they differ in ids alone."""
+    numbers = _Numbers()
+    mine, theirs = (_outlines(each, numbers) for each in (one, other))
+    if Counter(number for number, _ in mine) != Counter(number for number, _ in theirs):
+        return False
+    return _coloured(mine, numbers) == _coloured(theirs, numbers)
+
+
+def _outlines(ending: Ending, numbers: _Numbers) -> list[Outline]:
+    found = []
+    for name, row in ending.rows():
+        tokens = tuple(_tokens(row))
+        rest = tuple(map(_without_ids, row)) if tokens else row
+        found.append((numbers[name, rest], tokens))
+    return found
+
+
+def _without_ids(cell: Cell) -> Cell:
+    if not isinstance(cell, tuple):
+        return cell
+    return tuple((part.domain,) if isinstance(part, MadeId) else part for part in cell)
+
+
+def _colours(rows: Sequence[Outline], numbers: _Numbers) -> Colours:
+    """For each id a number that tells where it stands."""
+    colours: Colours = {}
+    for _ in range(ROUNDS):
+        near: dict[MadeId, list[tuple[int, int]]] = {}
+        for rest, tokens in rows:
+            row = numbers[rest, tuple(map(colours.get, tokens))] if tokens else 0
+            for place, token in enumerate(tokens):
+                near.setdefault(token, []).append((row, place))
+        colours = {token: numbers[tuple(sorted(seen))] for token, seen in near.items()}
+    return colours
+
+
+def _coloured(rows: Sequence[Outline], numbers: _Numbers) -> Counter[Any]:
+    colours = _colours(rows, numbers)
+    return Counter((rest, tuple(map(colours.get, tokens))) for rest, tokens in rows)
 
 
 def ending_of(
@@ -127,9 +161,8 @@ def invented(
             if mine[label] != theirs[label]:
                 kept = frozenset(mine[label]) & frozenset(theirs[label])
                 made[label] = made.get(label, kept) & kept
-    if any(renamed(one, made).normal() != renamed(other, made).normal() for one, other in pairs):
-        return None
-    return made
+    same = all(alike(renamed(one, made), renamed(other, made)) for one, other in pairs)
+    return made if same else None
 
 
 def _values(ending: Ending) -> dict[Label, Counter[str]]:
@@ -295,24 +328,20 @@ def _body(response: Any) -> Any:
         return response.text
 
 
-def _tokens(row: Row) -> Iterator[tuple[int, MadeId]]:
-    for place, cell in enumerate(row):
+def _tokens(row: Row) -> Iterator[MadeId]:
+    for cell in row:
         if isinstance(cell, tuple):
-            yield from ((place, part) for part in cell if isinstance(part, MadeId))
+            yield from (part for part in cell if isinstance(part, MadeId))
 
 
-def _painted(row: Row, colours: Mapping[MadeId, str]) -> tuple[str, ...]:
-    return tuple(_with(cell, lambda token: colours.get(token, token.domain)) for cell in row)
+def _painted(row: Row, colours: Colours) -> tuple[str, ...]:
+    return tuple(_with(cell, lambda token: str(colours.get(token, token.domain))) for cell in row)
 
 
 def _with(cell: Cell, name: Callable[[MadeId], str]) -> str:
     if not isinstance(cell, tuple):
         return "null" if cell is None else str(cell)
     return "".join(name(part) if isinstance(part, MadeId) else part for part in cell)
-
-
-def _hash(*parts: Any) -> str:
-    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
 # ---------------------------------------------------------------- words
@@ -344,16 +373,20 @@ def _known_as(cell: Cell) -> str:
 
 def differences(one: Ending, other: Ending, names: tuple[str, str]) -> Iterator[str]:
     """The rows that only one of them has; if they differ in ids alone, with what the ids mean."""
-    plain = list(_only_in(one, other, names, {}, {}))
-    yield from plain or _only_in(one, other, names, one.colours(), other.colours())
+    if plain := list(_only_in(one, other, names, {}, {})):
+        yield from plain
+        return
+    numbers = _Numbers()
+    mine, theirs = (_colours(_outlines(each, numbers), numbers) for each in (one, other))
+    yield from _only_in(one, other, names, mine, theirs)
 
 
 def _only_in(
     one: Ending,
     other: Ending,
     names: tuple[str, str],
-    mine: Mapping[MadeId, str],
-    theirs: Mapping[MadeId, str],
+    mine: Colours,
+    theirs: Colours,
 ) -> Iterator[str]:
     for table in one.tables:
         here, there = _counted(one, table, mine), _counted(other, table, theirs)
@@ -366,12 +399,12 @@ def _only_in(
                     yield f"{side} has {table}: {row}"
 
 
-def _counted(ending: Ending, table: str, colours: Mapping[MadeId, str]) -> Counter[tuple[str, ...]]:
+def _counted(ending: Ending, table: str, colours: Colours) -> Counter[tuple[str, ...]]:
     return Counter(_painted(row, colours) for row in ending.tables.get(table, ()))
 
 
 def _rows_of(
-    ending: Ending, table: str, wanted: Counter[tuple[str, ...]], colours: Mapping[MadeId, str]
+    ending: Ending, table: str, wanted: Counter[tuple[str, ...]], colours: Colours
 ) -> Iterator[str]:
     """The rows whose painted forms these are, as a person reads them."""
     left = Counter(wanted)

@@ -22,6 +22,7 @@ from foretold.errors import NotSerial, PropertyViolated, UsageError
 from foretold.spec.alike import (
     Ending,
     Made,
+    alike,
     differences,
     ending_of,
     invented,
@@ -111,7 +112,7 @@ async def same(one: Work, other: Work, *, ignore: Collection[str] = ()) -> Any:
         await current_world().clock.advance(QUIET_S)
         gave.append(result)
         endings.append(ending_of([result], databases, ignore))
-    if endings[0].normal() != endings[1].normal():
+    if not alike(*endings):
         names = ("the first", "the second")
         lines = ["two ways that must end alike do not"]
         lines += [
@@ -238,9 +239,9 @@ class _Trial:
         ended = renamed(ended, self._made)
         for order in orders_of(len(self._calls), failed):
             serial = renamed(await self.in_order(order), self._made)
-            if without(serial, failed).normal() == without(ended, failed).normal():
+            if alike(without(serial, failed), without(ended, failed)):
                 return True
-            if len(order) == len(self._calls) and serial.normal() == ended.normal():
+            if len(order) == len(self._calls) and alike(serial, ended):
                 return True
         return False
 
@@ -281,7 +282,7 @@ def _are_alike(
     together, serial = without(together, left_out), without(serial, left_out)
     if not is_whole:  # that somebody was here is noted of a refused call as well
         together, serial = timeless(together, serial)
-    return together.normal() == serial.normal()
+    return alike(together, serial)
 
 
 def without(ending: Ending, calls: Collection[int]) -> Ending:
