@@ -42,7 +42,7 @@ from tests.examples.deep_sci_fi_mutants import HARD
 
 SHRINK_S = 8.0
 SPEED_RUNS, ACTORS, STEPS = 200, 4, 30
-SPEED_BAR_S = 60.0
+SPEED_BAR_S = 40.0
 RUNS_BAR = 500
 _PROGRAM = re.compile(r"The program, (\d+) call")
 _SCENERY = re.compile(r"\.there_(are|is)_\w+\(\)")

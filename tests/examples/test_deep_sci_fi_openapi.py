@@ -101,6 +101,9 @@ RACES = (
     "idempotency_runs_twice",
     "withdraw_accept_race",
     "escalate_unlocked",
+    "release_claim_race",
+    "validation_without_lock",
+    "graduation_without_lock",
 )
 """Switches that need two requests at once."""
 STORM_RUNS_MAX = 300
