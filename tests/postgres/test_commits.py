@@ -123,6 +123,28 @@ def test_what_is_flushed_is_not_committed() -> None:
     assert foretold.run(main).value == ([], [(INSERT,)])
 
 
+def test_what_the_test_commits_is_no_commit_of_a_program() -> None:
+    """`pg.sql` changes something while one session is in a transaction; the next query of another
+    session has committed nothing."""
+
+    async def main(world: foretold.World) -> Any:
+        pg = await world.postgres(schema=SCHEMA)
+        told: list[Any] = []
+        pg.on_commit(lambda commit: told.append(commit.statements))
+        one, other = [await Raw.connect(pg) for _ in range(2)]
+        await one.sql("BEGIN")
+        await one.sql(INSERT)
+        pg.sql(INSERT)
+        await other.sql("SELECT 1")
+        before = list(told)
+        await one.sql("COMMIT")
+        await one.close()
+        await other.close()
+        return before, told
+
+    assert foretold.run(main).value == ([], [("BEGIN", INSERT, "COMMIT")])
+
+
 def test_rows_before_a_savepoint_are_named() -> None:
     """ROLLBACK TO takes back what came after the savepoint: the commit names what came before."""
 

@@ -276,3 +276,30 @@ def test_two_servers_have_to_be_told_apart() -> None:
 
     with pytest.raises(foretold.UsageError, match="host='postgres'"):
         foretold.run(Two)
+
+
+def test_a_query_that_does_not_apply_yet_is_checked() -> None:
+    """All queries go to PostgreSQL when the machine is set up, also one whose precondition does not
+    hold yet."""
+
+    class Shop(foretold.Machine):
+        steps = 1
+
+        async def setup(self) -> None:
+            await self.world.postgres(schema="create table item (id int primary key, stock int)")
+
+        @foretold.rule()
+        def nothing(self) -> None:
+            pass
+
+        @foretold.invariant(sql="select * from item where stock < 0")
+        def right(self, rows: Any) -> None:
+            pass
+
+        @foretold.precondition(lambda self: False)
+        @foretold.invariant(sql="select * from item", over="select stocks from item")
+        def wrong(self, rows: Any) -> None:
+            pass
+
+    with pytest.raises(foretold.UsageError, match='invariant wrong: column "stocks" does not'):
+        foretold.run(Shop)

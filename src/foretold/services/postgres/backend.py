@@ -76,6 +76,8 @@ class Backend:
         """Whether the server has let the session begin."""
         self.is_clean = True
         """Whether it waits for a new message, and has said all about earlier ones."""
+        self.is_new = False
+        """Whether nothing is left in it of the session that it has just served."""
         self.has_own_settings = False
         """The program has made up a setting (`app.user`): PostgreSQL never forgets that again."""
         self.greeting: list[bytes] = []

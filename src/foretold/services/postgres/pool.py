@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 IDLE_MAX = 32
 """So many are kept."""
+DISCARD = "DISCARD ALL"
 
 
 class BackendPool:
@@ -43,7 +44,9 @@ class BackendPool:
             return
         if backend.state != IDLE:
             backend.ask(query("ROLLBACK"))
-        backend.ask(query("DISCARD ALL"))
+        if not backend.is_new:
+            backend.ask(query(DISCARD))
+        backend.is_new = False
         free.append(backend)
 
     def look_after(self) -> None:

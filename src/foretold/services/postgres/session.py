@@ -78,6 +78,8 @@ class Session:
         self.since_ready: list[str] = []
         """What was done since the server was last ready for a query, as it says."""
         self.failed_since_ready = False
+        self.was_open = False
+        """Whether a transaction was open when the server was last ready for a query."""
         self.sent_by: Who | None = None
         """For the story: the task that has sent the last message."""
         self.asked_by: Who | None = None

@@ -18,6 +18,7 @@ from foretold.services.postgres.protocol import (
     COMMAND_COMPLETE,
     ERROR,
     IDLE,
+    IN_TRANSACTION,
     READY,
     fields_of,
     tag_of,
@@ -51,7 +52,8 @@ _COMMITTED = (
     "select 1 from unnest(array{}) number"
     " where pg_xact_status(number::text::xid8) = 'committed' limit 1"
 )
-_COMMIT, _ROLLBACK = "COMMIT", "ROLLBACK"
+_BEGIN, _COMMIT, _ROLLBACK = "BEGIN", "COMMIT", "ROLLBACK"
+_ENDS = frozenset((_COMMIT, _ROLLBACK))
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,9 @@ class Telling:
 
     def _end_of_transaction(self, session: Session, tags: list[str], failed: bool) -> bool:
         """Whether something was committed since the server was last ready for a query."""
+        was_open, session.was_open = session.was_open, session.state == IN_TRANSACTION
+        if session.was_open and (was_open or tags == [_BEGIN]) and not _ENDS.intersection(tags):
+            return False  # it goes on: most statements of a program need no look at transactions
         ended = self._look_at_transactions()
         if not session.transaction:
             return False
@@ -251,6 +256,10 @@ class Telling:
 
     def _is_one_committed(self, numbers: list[int]) -> bool:
         return bool(numbers and self.gateway.look(_COMMITTED.format(numbers)))
+
+    def looked(self) -> None:
+        """The test itself has changed something: what it has committed is no program's."""
+        self._look_at_transactions()
 
     def keep_look(self, sql: str) -> None:
         """For the story: what the test asks for may be what its assertion is about."""

@@ -16,6 +16,7 @@ from foretold.errors import PropertyViolated
 from foretold.spec.machine import mirrors, sql
 from foretold.spec.machine.invariants import END, INSTANT, LIVENESS, QUIET, STEP, Invariant
 from foretold.spec.machine.printing import call_text
+from foretold.spec.machine.tables import Tables
 
 if TYPE_CHECKING:
     from foretold.spec.machine.calls import Call
@@ -40,6 +41,15 @@ class Checks:
         for each in plan.invariants:
             course.tally.invariant(each.name, checked=False)
         self._mirrors: list[mirrors.Reflection] = []
+        self._tables: dict[str, Tables] = {}
+
+    def tables_of(self, server: Any) -> Tables:
+        """The tables of a server. Invariants and mirrors share them: they ask the same of each
+        commit."""
+        name = server.host.name
+        if name not in self._tables:
+            self._tables[name] = Tables(server)
+        return self._tables[name]
 
     def begin(self) -> None:
         """The machine is set up: databases and instants are watched from here on."""

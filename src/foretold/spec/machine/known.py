@@ -15,10 +15,10 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from foretold.errors import PostgresError, UsageError
-from foretold.spec.machine.tables import Tables
 
 if TYPE_CHECKING:
     from foretold.spec.machine.mirrors import AskedThing, Mirror
+    from foretold.spec.machine.tables import Tables
 
 Fields = Mapping[str, Any]
 Source = Literal["told", "made", "sent"]
@@ -42,24 +42,25 @@ UNKNOWN = MirrorJudgement(False)
 class KnownByRows:
     """What is known, if there is a database: all that the rows have said, and when."""
 
-    def __init__(self, mirror: Mirror, server: Any, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, mirror: Mirror, server: Any, tables: Tables, report: Callable[[str], None]
+    ) -> None:
         self._mirror = mirror
         self._server = server
+        self._tables = tables
         self._report = report
         """For what is wrong with the rows themselves, after a commit."""
-        self._tables = Tables(server)
         self._query = f"select q.{mirror.key}::text, to_jsonb(q)::text from (\n{mirror.sql}\n) q"
         self.turn = 0
         self._now: dict[str, str] = {}
         self._versions: dict[str, list[tuple[int, Fields | None]]] = {}
         """For each thing, from which turn on its row has said what; None: there is no row."""
         try:
-            server.look(self._query)
+            self._look()
         except PostgresError as error:
             raise UsageError(
                 f"PostgreSQL refuses the query of {mirror.spoken}: {error.message}\n  {mirror.sql}"
             ) from None
-        self._look()
         self._check_columns()
         server.telling.at_each_commit(self._committed)
 

@@ -192,7 +192,8 @@ class Reflection:
             servers = course.world.services.get("postgres", [])
             server = servers[server_of(self.mirror, servers)]
             report = functools.partial(self._report, course, server.host)
-            self._known = KnownByRows(self.mirror, server, report)
+            tables = course.checks.tables_of(server)
+            self._known = KnownByRows(self.mirror, server, tables, report)
         else:
             self._known = KnownByAnswers(self.mirror, lambda: _may_repeat(course.world))
 

@@ -14,7 +14,6 @@ from uuid import UUID
 from foretold.errors import PostgresError, UsageError
 from foretold.spec.machine.invariants import COMMIT, Invariant
 from foretold.spec.machine.printing import call_text
-from foretold.spec.machine.tables import Tables
 from foretold.trace.events import Broke
 
 if TYPE_CHECKING:
@@ -65,21 +64,32 @@ class CommitWatch:
         self._course = course
         self._server = server
         self._invariants = invariants
-        self._tables = Tables(server)
+        self._tables = course.checks.tables_of(server)
 
     def begin(self) -> None:
-        """Each query by itself first, so that one with a mistake in it is known by its name."""
-        for each in self._invariants:
-            for query in filter(None, (each.sql, each.over)):
-                try:
-                    self._server.look(query)
-                except PostgresError as error:
-                    raise UsageError(
-                        f"PostgreSQL refuses the query of the invariant {each.name}: "
-                        f"{error.message}\n  {query}"
-                    ) from None
-        self._look_at(self._invariants)
+        """All queries at once, also those that do not apply yet; only if PostgreSQL refuses that,
+        each by itself."""
+        others = [each for each in self._invariants if not self._course.holds(each)]
+        try:
+            self._look_at(self._invariants)
+            if others:
+                self._server.look_again(_together(others))
+        except PostgresError:
+            self._refuse()
+            raise
         self._server.telling.at_each_commit(self._committed)
+
+    def _refuse(self) -> None:
+        """A query has a mistake: say which."""
+        for each in self._invariants:
+            try:
+                self._server.look(_together([each]))
+            except PostgresError as error:
+                wrong = "\n  ".join(filter(None, (each.sql, each.over)))
+                raise UsageError(
+                    f"PostgreSQL refuses the query of the invariant {each.name}: "
+                    f"{error.message}\n  {wrong}"
+                ) from None
 
     # --- after a commit --------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ schema is involved, it may be any table.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 _OTHER_WORK = ("create", "alter", "drop", "truncate", "do", "call", "execute", "refresh")
@@ -42,6 +41,8 @@ class Tables:
 
     def __init__(self, server: Any) -> None:
         self._server = server
+        self._latest: tuple[str, ...] | None = None
+        self._touched: set[str] | None = None
         self._read_catalogue()
 
     def _read_catalogue(self) -> None:
@@ -63,10 +64,14 @@ class Tables:
             self._known[sql] = None if words & self._opaque else self._tables & words
         return self._known[sql]
 
-    def touched(self, statements: Iterable[str]) -> set[str] | None:
+    def touched(self, statements: tuple[str, ...]) -> set[str] | None:
         """The tables whose rows a transaction may have changed; None if it may be any. A change of
-        the schema is noticed here."""
-        statements = list(statements)
+        the schema is noticed here. Everybody who looks after a commit asks this."""
+        if statements is not self._latest:
+            self._touched, self._latest = self._touched_by(statements), statements
+        return self._touched
+
+    def _touched_by(self, statements: tuple[str, ...]) -> set[str] | None:
         if any(not self._server.words_of(sql).isdisjoint(_OTHER_WORK) for sql in statements):
             self._read_catalogue()
             return None
