@@ -21,11 +21,11 @@ from foretold.report.text import failure_note
 from foretold.search.checking.observe import Observation, observe
 from foretold.search.checking.replayers import FreshReplayer
 from foretold.search.failures.retry import try_again
+from foretold.search.workers.brief import Brief
 from foretold.search.workers.isolation import runner_for
 from foretold.search.workers.targets import find_function
 from foretold.search.workers.warming import (
     ONLY_FIRST,
-    First,
     Warmth,
     failed_alone,
     in_silence,
@@ -217,7 +217,7 @@ def test_with_keep_going_both_failures_are_told() -> None:
 
 def test_a_first_run_that_takes_long_is_no_failure() -> None:
     """It imports modules. A limit of real time that it alone exceeds is told as a note."""
-    first = First("", Signature("foretold.errors.LimitExceeded", ""), "slow", in_real_time=True)
+    first = Brief(Signature("foretold.errors.LimitExceeded", ""), message="slow", in_real_time=True)
     assert not failed_alone(first, None)
     assert failed_alone(replace(first, in_real_time=False), None)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from foretold.errors import Deadlock
 from foretold.report.terminal import harmless
 from foretold.search.failures.failure import Failure, Outcome
-from foretold.search.workers.isolation import first_line
+from foretold.search.workers.brief import first_line
 from foretold.story.signature import place_of, text_of
 from foretold.story.words import count, short, short_path
 from foretold.story.words import wrapped as wrapped_lines

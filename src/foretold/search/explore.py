@@ -40,10 +40,11 @@ from foretold.search.planning.feedback import Feedback, check_feedback
 from foretold.search.planning.planner import SeedPlanner
 from foretold.search.planning.portfolio import EXHAUSTIVE
 from foretold.search.planning.rounds import Rounds
-from foretold.search.workers.batch import Maker, Seen
+from foretold.search.workers.batch import Errand, Maker
+from foretold.search.workers.brief import Brief
 from foretold.search.workers.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
 from foretold.search.workers.executors import executor_named
-from foretold.search.workers.isolation import Brief, runner_for
+from foretold.search.workers.isolation import runner_for
 from foretold.search.workers.targets import importable_name
 from foretold.search.workers.warming import Warmth, cold, failed_alone
 from foretold.story.signature import Signature, signature_of, text_of
@@ -406,15 +407,13 @@ class Search:
             self.crowd.until_s = self.deadline.end_s(RUNS_S)
         results = here(self._maker, rounds) if self.crowd is None else self.crowd.results(rounds)
         with contextlib.closing(results):
-            for seen in results:
-                if is_time_up(seen.brief.signature):
-                    self.outcome.notes.append(
-                        f"run {seen.errand.number:,} does not count: {seen.brief.message}"
-                    )
+            for errand, done in results:
+                if is_time_up(done.signature):
+                    outcome.notes.append(f"run {errand.number:,} does not count: {done.message}")
                     break
-                news = self._add(seen)
-                rounds.put(seen, news)
-                if self._note_failure(seen) and not self.keeps_going:
+                news = self._add(done)
+                rounds.put(errand, done, news)
+                if self._note_failure(errand, done) and not self.keeps_going:
                     break
                 outcome.elapsed_s = real.monotonic() - started
                 if time_s is not None and outcome.elapsed_s > time_s:
@@ -422,12 +421,12 @@ class Search:
         rounds.finish()
         outcome.elapsed_s = real.monotonic() - started
 
-    def _add(self, seen: Seen) -> int:
+    def _add(self, done: Brief) -> int:
         """Returns how much of what the run reached was new."""
         if self.keeps_going:
-            self.outcome.swarm.add(seen.brief.configuration, seen.brief.signature)
-        news = self.outcome.coverage.add(seen.features)
-        self._count(seen.brief)
+            self.outcome.swarm.add(done.configuration, done.signature)
+        news = self.outcome.coverage.add(done.features)
+        self._count(done)
         return news
 
     def _count(self, done: Brief) -> None:
@@ -455,9 +454,7 @@ class Search:
             outcome.first_failed = first.how
             return False
         if not self._is_known(first.signature, first_only=True):
-            brief = Brief(first.signature, first.digest, 1, 0.0, error=first.error)
-            brief.message = first.message
-            found = self._found(cold(tape_of()), brief, run, seed)
+            found = self._found(cold(tape_of()), first, run, seed)
             found.first_only = True
             self._workshop(run).save(found)
         return True
@@ -477,10 +474,10 @@ class Search:
                 return True
         return False
 
-    def _note_failure(self, seen: Seen) -> bool:
+    def _note_failure(self, errand: Errand, done: Brief) -> bool:
         """Whether the run failed, which is counted, or that before it which does not count. If it
         is the first of its kind, its tape is kept at once."""
-        done, run, lineage = seen.brief, seen.errand.number, seen.errand.lineage
+        run, lineage = errand.number, errand.lineage
         if done.signature is None and done.first is None:
             return False
 

@@ -14,7 +14,7 @@ from typing import Any
 from foretold.errors import UsageError
 from foretold.search.explore import explore
 from foretold.search.failures.failure import Outcome
-from foretold.search.workers.isolation import first_line
+from foretold.search.workers.brief import first_line
 from foretold.story.words import count, short_path
 
 

@@ -16,8 +16,8 @@ from foretold.kernel import real
 from foretold.kernel.session import session
 from foretold.search.planning.allowance import note_work, worked_s
 from foretold.search.planning.deadline import OutOfTime
+from foretold.search.workers.brief import Brief, died
 from foretold.search.workers.executors import ForkPool, wait_for_some
-from foretold.search.workers.isolation import Brief, died
 from foretold.tape import Tape
 from foretold.tape.shrink.edit import fingerprint
 
@@ -116,6 +116,4 @@ def _work(tape: Tape) -> tuple[float, Brief]:
     began_s = worked_s()
     with session():
         brief = _run(tape)
-    brief.error = None  # an exception may hold anything, and need not survive the way
-    brief.first = None
-    return worked_s() - began_s, brief
+    return worked_s() - began_s, brief.ready_to_send()

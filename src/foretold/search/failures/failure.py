@@ -14,7 +14,7 @@ from foretold.errors import EscapedWorld, ServiceError, TimeUp, Vacuous, WorkerD
 from foretold.search.failures.unseen import Attention, warn_if_unseen
 from foretold.search.planning.feedback import Coverage
 from foretold.search.planning.swarm import Swarm
-from foretold.search.workers.isolation import first_line
+from foretold.search.workers.brief import first_line
 from foretold.story.decision import Decision
 from foretold.story.signature import Signature, place_of, text_of
 from foretold.story.tale import Delay, Story

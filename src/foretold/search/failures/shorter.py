@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from foretold.search.workers.isolation import Brief
+from foretold.search.workers.brief import Brief
 from foretold.story.signature import Signature
 from foretold.tape import WORKLOAD, Schedule, Tape
 from foretold.tape.shrink.calls import slots_of

@@ -13,7 +13,7 @@ from foretold.kernel import real
 from foretold.search.failures.ahead import Ahead
 from foretold.search.planning.allowance import Allowance
 from foretold.search.planning.deadline import OutOfTime
-from foretold.search.workers.isolation import Brief
+from foretold.search.workers.brief import Brief
 from foretold.story.signature import Signature
 from foretold.tape import Tape
 from foretold.tape.shrink import BudgetSpent, shrink

@@ -22,7 +22,7 @@ from foretold.errors import UsageError
 from foretold.kernel.any_timers import PAUSE_S
 from foretold.kernel.audit import Audit, StepAt
 from foretold.search.planning.allowance import Allowance
-from foretold.search.workers.isolation import Brief
+from foretold.search.workers.brief import Brief
 from foretold.story.signature import Signature
 from foretold.tape import Schedule, Slow, StockNote, Tape, enumerate_tapes
 from foretold.tape.streams import generator_for

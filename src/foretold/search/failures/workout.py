@@ -24,7 +24,8 @@ from foretold.search.failures.pair import what_decides
 from foretold.search.failures.shrinking import Shrinking
 from foretold.search.planning.allowance import Allowance
 from foretold.search.planning.deadline import CONFIRMED_S, SMALLER_S, TOLD_S, Deadline, OutOfTime
-from foretold.search.workers.isolation import Brief, Forked, Runner
+from foretold.search.workers.brief import Brief
+from foretold.search.workers.isolation import Forked, Runner
 from foretold.story.signature import signature_of
 from foretold.story.story import faults_of, tell_run
 from foretold.tape import Tape, TapeFile

@@ -20,7 +20,7 @@ from foretold.arguments import check_whole
 from foretold.errors import UsageError
 from foretold.kernel.schedulers.logged import Pick, ScheduleLog
 from foretold.search.planning.portfolio import EXHAUSTIVE
-from foretold.search.workers.isolation import Brief
+from foretold.search.workers.brief import Brief
 from foretold.tape import CALLBACKS, Hold, Schedule, Setting, Tape
 
 DELAYS_DEFAULT = 2

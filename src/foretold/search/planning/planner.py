@@ -14,7 +14,8 @@ from foretold.search.planning.idleness import Idleness
 from foretold.search.planning.learning import Learner
 from foretold.search.planning.portfolio import plan_of, plans_for, settings_of
 from foretold.search.planning.reversals import Reversals
-from foretold.search.workers.batch import Errand, Seen
+from foretold.search.workers.batch import Errand
+from foretold.search.workers.brief import Brief
 
 CHANGED_FROM = 32
 """Before that many runs nearly all are new: their seeds are the better guide."""
@@ -97,8 +98,8 @@ class SeedPlanner:
         learning = self._learner.wants(number) or self._idleness[plan.order].is_possible
         return Errand(number, Lineage(seed, settings), learning=learning)
 
-    def lesson(self, seen: Seen, news: int) -> Lesson | None:
-        lineage, brief = seen.errand.lineage, seen.brief
+    def lesson(self, errand: Errand, brief: Brief, news: int) -> Lesson | None:
+        lineage = errand.lineage
         failed = brief.signature is not None
         made = bool(lineage.changes or lineage.stored)
         self._others_chose = self._others_chose or bool(made and brief.choices)

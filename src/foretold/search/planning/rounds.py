@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
-from foretold.search.workers.batch import Errand, Seen
+from foretold.search.workers.batch import Errand
+from foretold.search.workers.brief import Brief
 
 SINGLES = 12
 """So many runs at the beginning are planned one by one."""
@@ -26,7 +27,7 @@ class Planner(Protocol):
     def next(self, number: int) -> Errand | None:
         """What run `number` shall be; None if there is nothing left to try."""
 
-    def lesson(self, seen: Seen, news: int) -> Any:
+    def lesson(self, errand: Errand, done: Brief, news: int) -> Any:
         """What there is to learn from a run, as small as can be: it waits for its time. `news`: how
         much of what the run reached was new. Nothing may depend on it yet."""
 
@@ -81,7 +82,7 @@ class Rounds:
         """No more rounds: the planner may know everything."""
         self._learn(self._done)
 
-    def put(self, seen: Seen, news: int) -> None:
+    def put(self, errand: Errand, done: Brief, news: int) -> None:
         """What came of the next run, in the order of the runs."""
         self._done += 1
-        self._lessons.append(self._planner.lesson(seen, news))
+        self._lessons.append(self._planner.lesson(errand, done, news))

@@ -12,16 +12,16 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from foretold.errors import LimitExceeded
 from foretold.kernel import real
-from foretold.kernel.reach import Feature
 from foretold.kernel.session import session
 from foretold.search.planning.corpus import Lineage, changed
 from foretold.search.planning.feedback import Feedback, Sieve, branches_for
-from foretold.search.workers.isolation import Brief, runner_for
+from foretold.search.workers.brief import Brief
+from foretold.search.workers.isolation import runner_for
 from foretold.search.workers.portable import portable
 from foretold.search.workers.targets import find_function
 from foretold.search.workers.warming import Warmth
@@ -40,16 +40,6 @@ class Errand:
     lineage: Lineage
     learning: bool = False
     """Whether the search wants to know how long the run was, who did how much, and its path."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """What came of an errand."""
-
-    errand: Errand
-    brief: Brief
-    features: list[Feature] = field(default_factory=list)
-    """What it reached; what the same worker has said several times before is left out."""
 
 
 class Maker:
@@ -87,7 +77,7 @@ class Maker:
         with contextlib.nullcontext() if self._branches is None else self._branches.installed():
             yield
 
-    def run(self, errand: Errand) -> Seen:
+    def run(self, errand: Errand) -> Brief:
         """Make one run."""
         tape = self.tape_of(errand.lineage)
         settings = self._settings_of(errand.lineage)[0]
@@ -95,13 +85,13 @@ class Maker:
         brief = self._run_tape(tape, settings, learning=errand.learning)
         if errand.lineage.changes and brief.signature is not None:
             _forgive_starvation(brief)
-        features, brief.features = self._sieve(brief.features), ()
+        brief.features = self._sieve(brief.features)
         if brief.signature is None and not self._swarm:
             brief.configuration = {}
         else:
             plan = {k: v for k, v in errand.lineage.settings if k in ("order", "strategy")}
             brief.configuration = {**plan, **brief.configuration}
-        return Seen(errand, brief, features)
+        return brief
 
     def tape_of(self, lineage: Lineage) -> Tape:
         """The tape of a lineage, made again from its seed if it is not known here."""
@@ -178,7 +168,7 @@ def forget_maker(key: str) -> None:
     _makers.pop(key, None)
 
 
-def work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Seen]] | BaseException:
+def work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Brief]] | BaseException:
     """In a worker: make these runs. Also says how many seconds that took.
 
     An exception is returned: what a future raises may also be the end of a worker, whatever its
@@ -190,17 +180,13 @@ def work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Seen]] 
         return portable(error)
 
 
-def _work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Seen]]:
+def _work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Brief]]:
     began_s = real.monotonic()
     maker = _makers.get(recipe.key)
     if maker is None:
         maker = _makers[recipe.key] = _make_maker(recipe)
     with _one_at_a_time, session(), maker.ready():
-        answers = [maker.run(errand) for errand in errands]
-    for seen in answers:
-        brief = seen.brief
-        brief.error = None  # an exception may hold anything, and need not survive the way
-        brief.first = None if brief.first is None else replace(brief.first, error=None)
+        answers = [maker.run(errand).ready_to_send() for errand in errands]
     return real.monotonic() - began_s, answers
 
 

@@ -21,14 +21,13 @@ from foretold.search.workers.batch import (
     Errand,
     Maker,
     Recipe,
-    Seen,
     forget_maker,
     keep_maker,
     work,
 )
+from foretold.search.workers.brief import Brief, died
 from foretold.search.workers.executors import ForkPool, is_cluster, wait_for_some
 from foretold.search.workers.helper import work_by_helper
-from foretold.search.workers.isolation import died
 from foretold.tape import TapeFile, dumps
 from foretold.world.settings import Settings
 
@@ -38,14 +37,16 @@ BATCH_ELSEWHERE_S = 1.0
 BATCH_RUNS_MAX = 2_000
 BATCHES_EACH = 2
 """So many batches a worker has ahead of it, so that it never waits for the next one."""
+Answer = tuple[Errand, Brief]
+"""A run that was asked for, and what came of it."""
 
 
-def here(maker: Maker, rounds: Rounds) -> Generator[Seen]:
+def here(maker: Maker, rounds: Rounds) -> Generator[Answer]:
     """Make the runs in this process, one after the other."""
     with maker.ready():
         while errands := rounds.take():
             for errand in errands:
-                yield maker.run(errand)
+                yield errand, maker.run(errand)
 
 
 class Crowd:
@@ -72,9 +73,9 @@ class Crowd:
         self.made = 0
         """How many runs have been made, also those that wait for others before them."""
 
-    def results(self, rounds: Rounds) -> Generator[Seen]:
+    def results(self, rounds: Rounds) -> Generator[Answer]:
         """Make the runs by many hands."""
-        early: dict[int, Seen] = {}
+        early: dict[int, Answer] = {}
         number = 1
         while True:
             self._hand_out(rounds)
@@ -83,8 +84,8 @@ class Crowd:
             done = wait_for_some(self._executor, self._going_on, self.until_s)
             if not done:
                 return  # time is up
-            for seen in self._gather(done):
-                early[seen.errand.number] = seen
+            for answer in self._gather(done):
+                early[answer[0].number] = answer
             while number in early:
                 yield early.pop(number)
                 number += 1
@@ -109,7 +110,7 @@ class Crowd:
     def _submit(self, errands: list[Errand]) -> None:
         self._going_on[self._executor.submit(self._work, self._recipe, errands)] = errands
 
-    def _gather(self, done: list[Future[Any]]) -> Iterator[Seen]:
+    def _gather(self, done: list[Future[Any]]) -> Iterator[Answer]:
         for future in done:
             errands = self._going_on.pop(future)
             error = future.exception()
@@ -120,16 +121,16 @@ class Crowd:
                 took_s, answers = answer
                 self._run_s = max(1e-6, (self._run_s + took_s / len(errands)) / 2)
                 self.made += len(errands)
-                yield from answers
+                yield from zip(errands, answers, strict=True)
             else:
                 yield from self._lose(errands, error)
 
-    def _lose(self, errands: list[Errand], error: BaseException) -> Iterator[Seen]:
+    def _lose(self, errands: list[Errand], error: BaseException) -> Iterator[Answer]:
         """A worker died over these: once more, one by one; what dies again is a failure."""
         first = errands[0]
         if first.number in self._lost:
             self.made += 1
-            yield Seen(first, died(_what(error)))
+            yield first, died(_what(error))
             return
         runs = f"run {first.number:,}" + (f" to {errands[-1].number:,}" if len(errands) > 1 else "")
         again = "they are" if len(errands) > 1 else "it is"

@@ -20,7 +20,8 @@ from typing import Any, BinaryIO
 from foretold.errors import WorkerDied
 from foretold.kernel.session import session
 from foretold.platforms import environment_of_child, restore_environment
-from foretold.search.workers.batch import Errand, Recipe, Seen, work
+from foretold.search.workers.batch import Errand, Recipe, work
+from foretold.search.workers.brief import Brief
 
 _SIZE = struct.Struct("!Q")
 _PROGRAM = "from foretold.search.workers.helper import serve; serve()"
@@ -31,7 +32,7 @@ _one_at_a_time = threading.Lock()
 
 def work_by_helper(
     recipe: Recipe, errands: Sequence[Errand]
-) -> tuple[float, list[Seen]] | BaseException:
+) -> tuple[float, list[Brief]] | BaseException:
     """In a worker of a cluster: have these runs made by its helper."""
     global _helper
     with _one_at_a_time:
@@ -41,7 +42,7 @@ def work_by_helper(
         assert _helper.stdout is not None
         try:
             _send(_helper.stdin, (recipe, errands))
-            answer: tuple[float, list[Seen]] | BaseException = _receive(_helper.stdout)
+            answer: tuple[float, list[Brief]] | BaseException = _receive(_helper.stdout)
         except (OSError, EOFError):
             code, _helper = _helper.wait(), None
             raise WorkerDied(f"its helper ended with {code}") from None

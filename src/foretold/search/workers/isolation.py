@@ -12,69 +12,25 @@ import os
 import pickle
 import signal
 import warnings
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from foretold.arguments import check_word
-from foretold.errors import Hang, TimeUp, UsageError, WorkerDied
+from foretold.errors import TimeUp, WorkerDied
 from foretold.kernel import real
-from foretold.kernel.audit import Audit
 from foretold.kernel.branches import Branches
-from foretold.kernel.conflicts import Conflicts, conflicts_of
-from foretold.kernel.reach import Feature
-from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.watchdog import GRACE_S, watchdog
 from foretold.search.planning.allowance import reap
 from foretold.search.workers.aside import Aside
+from foretold.search.workers.brief import Brief, brief_of, died
 from foretold.search.workers.portable import portable
-from foretold.search.workers.warming import First, Warmth, warm_up
-from foretold.story.signature import Signature, signature_of, text_of
-from foretold.tape import Tape, TapeFile, dumps, loads
-from foretold.trace.record import Trace
-from foretold.world.run import Run, execute
+from foretold.search.workers.warming import Warmth, warm_up
+from foretold.story.signature import signature_of
+from foretold.tape import Tape
+from foretold.world.run import execute
 from foretold.world.settings import Settings
-from foretold.world.tally import Tally
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Brief:
-    """What a search needs to know of a run."""
-
-    signature: Signature | None
-    """None if the run held."""
-    digest: str
-    choices: int
-    virtual_s: float
-    reached: dict[str, int] = field(default_factory=dict)
-    missed: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    path: str = ""
-    """A digest without times (`Run.path`)."""
-    discarded: str = ""
-    broken_holds: int = 0
-    recorded: Tape | None = None
-    profile: Profile | None = None
-    """What the search learns from, if it asked."""
-    error: BaseException | None = None
-    """The exception itself, if the run took place in this process."""
-    features: Collection[Feature] = ()
-    """What it reached, if that was asked for."""
-    conflicts: Conflicts | None = None
-    """What its statements show about their order, if that was asked for."""
-    message: str = ""
-    """What the exception said: its first line; all of it, if the call is the mistake or the run
-    stood still."""
-    configuration: dict[str, str] = field(default_factory=dict)
-    """What the run drew once for all of it, in words."""
-    tally: Tally | None = None
-    """What it counted; None if that is nothing."""
-    first: First | None = None
-    """The uncounted run of the same tape before it, if there was one that gave something else."""
-    audit: Audit | None = None
-    """When its steps were made, and what else there was, if that was asked for."""
 
 
 class Runner(Protocol):
@@ -140,47 +96,6 @@ class InProcess:
         return brief
 
 
-def brief_of(done: Run) -> Brief:
-    """A run, briefly."""
-    return Brief(
-        None if done.error is None else signature_of(done.error),
-        done.digest,
-        done.choices,
-        done.virtual_s,
-        done.reached,
-        done.missed,
-        done.notes,
-        done.path,
-        done.discarded,
-        done.broken_holds,
-        done.tape.recorded() if done.tape.recording else None,
-        done.profile,
-        done.error,
-        done.features,
-        _conflicts(done.trace),
-        "" if done.error is None else _message(done.error),
-        done.tape.configuration,
-        done.tally or None,
-        audit=done.tape.audit,
-    )
-
-
-def _conflicts(trace: Trace) -> Conflicts | None:
-    """What the run shows, if it was looked at and touched a database."""
-    return conflicts_of(trace.accesses, apart=not trace.in_turn) if trace.accesses else None
-
-
-def _message(error: BaseException) -> str:
-    """All of a mistake in a call, and of a run that stood still or was broken off: nobody makes it
-    again to see."""
-    return text_of(error) if isinstance(error, UsageError | Hang | TimeUp) else first_line(error)
-
-
-def first_line(error: BaseException) -> str:
-    """What an exception says, as far as it fits on a line."""
-    return next(filter(None, map(str.strip, text_of(error).splitlines())), "")
-
-
 class Forked:
     """Each run takes place in a child of this process and leaves no trace here."""
 
@@ -194,19 +109,11 @@ class Forked:
         how = {"recording": recording, "learning": learning}
         try:
             until_s = watchdog.left_s and watchdog.left_s + GRACE_S
-            sent = in_fork(lambda: _sent(self._in_process(tape, settings, **how)), until_s)
+            return in_fork(lambda: self._in_process(tape, settings, **how).ready_to_send(), until_s)
         except WorkerDied as error:
             return died(str(error))
         except TimeUp as error:
-            return Brief(signature_of(error), "", 1, 0.0, error=error)
-        return _received(sent)
-
-
-def died(how: str) -> Brief:
-    """What is known of a run that ends its process: that, and no more."""
-    found = WorkerDied(f"the run ends the process it is made in: {how}")
-    signature = Signature(f"{WorkerDied.__module__}.{WorkerDied.__qualname__}", "")
-    return Brief(signature, "", 1, 0.0, error=found, message=str(found))
+            return Brief(signature_of(error), error=error)
 
 
 _RETURNED, _RAISED, _LAST_WORDS = b"+", b"!", b"?"
@@ -289,27 +196,3 @@ def death_of(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
     return f"it ended with exit code {os.WEXITSTATUS(status)}"
-
-
-class _Sent(NamedTuple):
-    """What comes back from a child: no exception, and a recorded tape as text."""
-
-    brief: Brief
-    recorded: str
-    cast: dict[str, Collection[str]]
-
-
-def _sent(brief: Brief) -> _Sent:
-    tape, brief.recorded, brief.error = brief.recorded, None, None
-    brief.features = sorted(brief.features)
-    if tape is None:
-        return _Sent(brief, "", {})
-    cast: dict[str, Collection[str]] = {host: list(names) for host, names in tape.cast.items()}
-    return _Sent(brief, dumps(TapeFile(tape)), cast)
-
-
-def _received(sent: _Sent) -> Brief:
-    if sent.recorded:
-        sent.brief.recorded = tape = loads(sent.recorded).tape
-        tape.cast = sent.cast
-    return sent.brief

@@ -23,40 +23,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from foretold.errors import LimitExceeded
 from foretold.kernel import fence
 from foretold.kernel.session import alone
 from foretold.kernel.watchdog import watchdog
 from foretold.search.planning.deadline import is_time_up
-from foretold.story.signature import Signature, signature_of, text_of
+from foretold.search.workers.brief import Brief, brief_of
+from foretold.story.signature import Signature, text_of
 from foretold.tape import Tape
 from foretold.world.run import Run, execute
 from foretold.world.settings import Settings
 
 _warnings: Final[Any] = warnings  # whose private parts the standard library's own helpers use
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """What the run gave that does not count."""
-
-    digest: str
-    signature: Signature | None
-    """None if it held."""
-    message: str = ""
-    error: BaseException | None = None
-    """The exception itself, if the run took place in this process."""
-    in_real_time: bool = False
-    """It failed by a limit of real time. A first run imports modules, so it may take longer."""
-
-    @property
-    def how(self) -> str:
-        """In words: it held, or how it failed."""
-        if self.signature is None:
-            return "held"
-        lines = self.message.splitlines()
-        said = f": {lines[0]}" if lines else ""
-        return f"failed with {self.signature.kind.rpartition('.')[2]}{said}"
 
 
 @dataclass(slots=True)
@@ -66,7 +43,7 @@ class Warmth:
     there: bool = False
 
 
-def warm_up(main: Callable[[Any], Any], tape: Tape, settings: Settings) -> First | None:
+def warm_up(main: Callable[[Any], Any], tape: Tape, settings: Settings) -> Brief | None:
     """Make the run that does not count. None if there is none to make."""
     done = _first_run(main, tape, settings)
     return None if done is None else _first_of(done)
@@ -83,15 +60,15 @@ def _first_run(
         return execute(main, tape, settings, **how)
 
 
-def _first_of(done: Run) -> First:
-    error = done.error
-    if error is None:
-        return First(done.digest, None)
-    in_real_time = isinstance(error, LimitExceeded) and error.in_real_time
-    return First(done.digest, signature_of(error), text_of(error), error, in_real_time)
+def _first_of(done: Run) -> Brief:
+    """All that its exception says: nobody makes a first run again to see."""
+    brief = brief_of(done)
+    if done.error is not None:
+        brief.message = text_of(done.error)
+    return brief
 
 
-def failed_alone(first: First | None, counted: Signature | None) -> bool:
+def failed_alone(first: Brief | None, counted: Signature | None) -> bool:
     """Whether the first run has failed in a way of its own, and that tells of the program. The time
     of a search says nothing about it, nor does real time: a first run imports modules."""
     if first is None or first.signature is None or first.signature == counted:
