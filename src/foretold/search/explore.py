@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foretold.arguments import check_number, check_seed, check_whole, nearest
+from foretold.arguments import check_number, check_seed, check_whole
 from foretold.errors import (
     ForetoldError,
     Hang,
@@ -40,9 +39,9 @@ from foretold.search.planning.feedback import Feedback, check_feedback
 from foretold.search.planning.planner import SeedPlanner
 from foretold.search.planning.portfolio import EXHAUSTIVE
 from foretold.search.planning.rounds import Rounds
-from foretold.search.workers.batch import Errand, Maker
+from foretold.search.workers.batch import Errand, Maker, Manner, recipe_for
 from foretold.search.workers.brief import Brief
-from foretold.search.workers.campaign import Crowd, check_elsewhere, done_with, here, recipe_for
+from foretold.search.workers.campaign import Crowd, check_elsewhere, here
 from foretold.search.workers.executors import executor_named
 from foretold.search.workers.isolation import runner_for
 from foretold.search.workers.targets import importable_name
@@ -51,7 +50,7 @@ from foretold.story.signature import Signature, signature_of, text_of
 from foretold.story.words import short_path
 from foretold.tape import Tape, load
 from foretold.world.faults import FaultSet
-from foretold.world.run import Main, bind_main
+from foretold.world.run import Main, bind_main, settings_for
 from foretold.world.settings import Settings
 
 if TYPE_CHECKING:
@@ -156,19 +155,14 @@ def explore(
     several = workers > 1 or executor is not None
     if exhaustive and several:
         raise UsageError('strategy="exhaustive" runs in one process: leave workers=1')
-    changed = _settings(main, {**settings, "faults": faults})
+    own = settings_for(main, {**settings, "faults": faults}, explore)
+    changed = Settings().with_changes(**own)
     changed = changed.with_changes(cold=isolation is not None or None)
     stored = load_corpus(Path(corpus)) if corpus is not None else {}
     known = {"profile": changed.profile, "preempt": preempt_of_search(changed.preempt)}
     planner = SeedPlanner(order, strategy, seed, feedback=feedback, stored=list(stored), **known)
-    search = Search(
-        bind_main(main),
-        changed,
-        isolation,
-        feedback=feedback,
-        keeps_going=keep_going,
-        stored=stored,
-    )
+    manner = Manner(changed, isolation, feedback, keeps_going=keep_going, stored=stored)
+    search = Search(bind_main(main), manner)
     search.shrinks, search.shrink_runs, search.workers = shrink, shrink_runs, workers
     search.save_to = save_to
     search.target = target or ""
@@ -185,17 +179,6 @@ def explore(
                 search.keep_corpus(Path(corpus), planner.corpus)
     outcome.expect_a_look(sys._getframe(1))
     return outcome
-
-
-def _settings(main: Main, changes: dict[str, Any]) -> Settings:
-    own = getattr(main, "foretold_settings", None)
-    changes = changes if own is None else own(changes)  # a machine has settings of its own
-    known = [field.name for field in fields(Settings)]
-    for name in changes:
-        if name not in known:
-            meant = nearest(name, (*known, *inspect.signature(explore).parameters))
-            raise UsageError(f"foretold.explore does not know the setting {name!r}.{meant}")
-    return Settings().with_changes(**changes)
 
 
 def resume(
@@ -226,35 +209,16 @@ def resume(
 class Search:
     """One search with its settings."""
 
-    def __init__(
-        self,
-        main: Callable[[Any], Any],
-        settings: Settings,
-        isolation: str | None = None,
-        *,
-        feedback: Feedback = False,
-        keeps_going: bool = False,
-        stored: Mapping[str, Tape] | None = None,
-    ) -> None:
+    def __init__(self, main: Callable[[Any], Any], manner: Manner) -> None:
         self.main = main
         warmth = Warmth()
-        self._run_tape = runner_for(main, isolation, warmth=warmth)
-        self._maker = Maker(
-            main,
-            settings,
-            isolation,
-            feedback=feedback,
-            swarm=keeps_going,
-            stored=stored,
-            warmth=warmth,
-        )
-        self._feedback = feedback
-        self._isolation = isolation
-        self.settings = settings
+        self._run_tape = runner_for(main, manner.isolation, warmth=warmth)
+        self._maker = Maker(main, manner, warmth=warmth)
+        self.settings = manner.settings
         self.shrinks = True
         self.shrink_runs: int | None = None
         self.workers = 1
-        self.keeps_going = keeps_going
+        self.keeps_going = manner.keeps_going
         self.save_to: str | Path | None = None
         self.target = ""
         self.import_as = ""
@@ -269,16 +233,8 @@ class Search:
     @contextlib.contextmanager
     def crowd_of(self, executor: str | Executor | None, workers: int) -> Iterator[Crowd]:
         """Workers for this search."""
-        recipe = recipe_for(
-            self._maker,
-            self.import_as,
-            self.settings,
-            self._isolation,
-            feedback=self._feedback,
-            swarm=self.keeps_going,
-        )
         with contextlib.ExitStack() as stack:
-            stack.callback(done_with, recipe)
+            recipe = stack.enter_context(recipe_for(self._maker, self.import_as))
             if isinstance(executor, Executor):
                 who = executor
             else:

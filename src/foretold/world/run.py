@@ -168,7 +168,7 @@ def run(
         "wall_s_max": wall_s_max,
         **own,
     }
-    changes = settings_for(main, changes, "foretold.run")
+    changes = settings_for(main, changes, run)
     if tape is None:
         settings = Settings().with_changes(**changes)
         read = Tape.seeded(seed, settings.on_tape())
@@ -195,15 +195,19 @@ def tape_given(tape: object, call: str) -> Tape:
     )
 
 
-def settings_for(main: Main, given: Mapping[str, Any], caller: str) -> dict[str, Any]:
-    """Settings for the runs of `main`: one that has settings of its own (a machine) adds them."""
+def settings_for(
+    main: Main, given: Mapping[str, Any], caller: Callable[..., Any]
+) -> dict[str, Any]:
+    """Settings for the runs of `main`: one that has settings of its own (a machine) adds them.
+    `caller` is the function of foretold that they were given to."""
     own = getattr(main, "foretold_settings", None)
     settings = dict(given) if own is None else own(given)
     known = [each.name for each in fields(Settings)]
     for name in settings:
         if name not in known:
-            meant = nearest(name, (*known, *inspect.signature(run).parameters))
-            raise UsageError(f"{caller} does not know the setting {name!r}.{meant}")
+            meant = nearest(name, (*known, *inspect.signature(caller).parameters))
+            said = f"foretold.{caller.__name__} does not know the setting {name!r}.{meant}"
+            raise UsageError(said)
     return settings
 
 

@@ -18,7 +18,7 @@ from foretold.harness.golden import check_golden
 from foretold.harness.program import ScenarioProgram
 from foretold.search.workers.warming import run_warm
 from foretold.tape import Tape
-from foretold.world.run import Run, bind_main, settings_for
+from foretold.world.run import Run, bind_main, run, settings_for
 from foretold.world.settings import Settings
 
 RUNS_DEFAULT = 100
@@ -52,7 +52,7 @@ class Play:
 
     def compare_golden(self, *, update: bool = False) -> None:
         """Make the calm run and compare its log; outside of any run."""
-        given = settings_for(self.program, {**self.options, "order": "asyncio"}, "foretold.run")
+        given = settings_for(self.program, {**self.options, "order": "asyncio"}, run)
         settings = Settings().with_changes(**given)
         done = run_warm(bind_main(self.program), Tape.calm(settings.on_tape()), settings)
         if done.error is not None:

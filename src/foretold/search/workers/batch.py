@@ -8,11 +8,12 @@ reached. A failing tape is named by its lineage, from which anybody can make it 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from foretold.errors import LimitExceeded
@@ -25,7 +26,7 @@ from foretold.search.workers.isolation import runner_for
 from foretold.search.workers.portable import portable
 from foretold.search.workers.targets import find_function
 from foretold.search.workers.warming import Warmth
-from foretold.tape import Tape, loads
+from foretold.tape import Tape
 from foretold.world.run import bind_main
 from foretold.world.settings import Settings
 
@@ -42,32 +43,34 @@ class Errand:
     """Whether the search wants to know how long the run was, who did how much, and its path."""
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the runs of a search are made, here and in every worker: plain data."""
+
+    settings: Settings
+    isolation: str | None = None
+    feedback: Feedback = True
+    keeps_going: bool = False
+    """The search goes on after a failure, and wants to know the configuration of all runs."""
+    stored: Mapping[str, Tape] = field(default_factory=dict)
+    """Tapes that an earlier search has kept."""
+
+
 class Maker:
     """Makes runs of one program."""
 
     def __init__(
-        self,
-        main: Callable[[Any], Any],
-        settings: Settings,
-        isolation: str | None = None,
-        *,
-        feedback: Feedback = True,
-        swarm: bool = False,
-        stored: Mapping[str, Tape] | None = None,
-        warmth: Warmth | None = None,
+        self, main: Callable[[Any], Any], manner: Manner, *, warmth: Warmth | None = None
     ) -> None:
+        feedback = manner.feedback
         self._branches = branches_for(feedback)
         self._run_tape = runner_for(
-            main, isolation, feedback=bool(feedback), branches=self._branches, warmth=warmth
+            main, manner.isolation, feedback=bool(feedback), branches=self._branches, warmth=warmth
         )
-        self._swarm = swarm
-        """Whether anybody wants to know the configuration of runs that hold."""
-        self._settings = settings
+        self.manner = manner
         self._changed: dict[Any, tuple[Settings, dict[str, Any]]] = {}
         self._recorded: OrderedDict[Lineage, Tape] = OrderedDict()
         self._sieve = Sieve()
-        self.stored: Mapping[str, Tape] = stored or {}
-        """Tapes that an earlier search has kept."""
         self.at_work: tuple[int, Tape] | None = None
         """The number and the tape of the run in progress."""
 
@@ -86,7 +89,7 @@ class Maker:
         if errand.lineage.changes and brief.signature is not None:
             _forgive_starvation(brief)
         brief.features = self._sieve(brief.features)
-        if brief.signature is None and not self._swarm:
+        if brief.signature is None and not self.manner.keeps_going:
             brief.configuration = {}
         else:
             plan = {k: v for k, v in errand.lineage.settings if k in ("order", "strategy")}
@@ -98,7 +101,7 @@ class Maker:
         if lineage.changes:
             return changed(self.recording_of(lineage.parent), lineage.changes[-1])
         if lineage.stored:
-            return self.stored[lineage.stored]
+            return self.manner.stored[lineage.stored]
         return Tape.seeded(lineage.seed, self._settings_of(lineage)[1])
 
     def recording_of(self, lineage: Lineage) -> Tape:
@@ -118,10 +121,10 @@ class Maker:
         found = self._changed.get(key)
         if found is None:
             if lineage.stored:
-                settings = Settings.from_tape(self.stored[lineage.stored].settings)
-                settings = settings.with_changes(wall_s_max=self._settings.wall_s_max)
+                settings = Settings.from_tape(self.manner.stored[lineage.stored].settings)
+                settings = settings.with_changes(wall_s_max=self.manner.settings.wall_s_max)
             else:
-                settings = self._settings.with_changes(**dict(lineage.settings))
+                settings = self.manner.settings.with_changes(**dict(lineage.settings))
             found = self._changed[key] = (settings, settings.on_tape())
         return found
 
@@ -145,12 +148,7 @@ class Recipe:
     target: str
     """`module:function`, for a worker that inherited nothing."""
     path: tuple[str, ...]
-    settings: tuple[tuple[str, Any], ...]
-    isolation: str | None
-    feedback: Feedback
-    swarm: bool
-    stored: tuple[tuple[str, str], ...] = ()
-    """Tapes of an earlier search, as text."""
+    manner: Manner
 
 
 _makers: dict[str, Maker] = {}
@@ -158,14 +156,15 @@ _one_at_a_time = threading.Lock()
 """A worker of a cluster may have several threads; a process has one world at a time."""
 
 
-def keep_maker(key: str, maker: Maker) -> None:
-    """Forked workers will find it under this key."""
-    _makers[key] = maker
-
-
-def forget_maker(key: str) -> None:
-    """The campaign is over."""
-    _makers.pop(key, None)
+@contextlib.contextmanager
+def recipe_for(maker: Maker, target: str) -> Iterator[Recipe]:
+    """How workers come to this maker, until the campaign is over."""
+    recipe = Recipe(secrets.token_hex(8), target, tuple(sys.path), maker.manner)
+    _makers[recipe.key] = maker
+    try:
+        yield recipe
+    finally:
+        del _makers[recipe.key]
 
 
 def work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Brief]] | BaseException:
@@ -194,14 +193,4 @@ def _make_maker(recipe: Recipe) -> Maker:
     for entry in recipe.path:
         if entry not in sys.path:
             sys.path.append(entry)
-    main = bind_main(find_function(recipe.target))
-    settings = Settings(**dict(recipe.settings))
-    stored = {name: loads(text).tape for name, text in recipe.stored}
-    return Maker(
-        main,
-        settings,
-        recipe.isolation,
-        feedback=recipe.feedback,
-        swarm=recipe.swarm,
-        stored=stored,
-    )
+    return Maker(bind_main(find_function(recipe.target)), recipe.manner)

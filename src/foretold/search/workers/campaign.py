@@ -6,30 +6,17 @@ first, what is new, what is learned. A result that is early waits for those befo
 
 from __future__ import annotations
 
-import secrets
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future
-from dataclasses import fields
 from typing import Any
 
 from foretold.errors import UsageError, WorkerDied
-from foretold.search.planning.feedback import Feedback
 from foretold.search.planning.rounds import Rounds
-from foretold.search.workers.batch import (
-    Errand,
-    Maker,
-    Recipe,
-    forget_maker,
-    keep_maker,
-    work,
-)
+from foretold.search.workers.batch import Errand, Maker, Recipe, work
 from foretold.search.workers.brief import Brief, died
 from foretold.search.workers.executors import ForkPool, is_cluster, wait_for_some
 from foretold.search.workers.helper import work_by_helper
-from foretold.tape import TapeFile, dumps
-from foretold.world.settings import Settings
 
 BATCH_S = 0.25
 """A batch takes about that long: results come soon, and the way there and back costs nothing."""
@@ -142,28 +129,6 @@ class Crowd:
 
 def _what(error: BaseException) -> str:
     return str(error) if isinstance(error, WorkerDied) else f"{type(error).__name__}: {error}"
-
-
-def recipe_for(
-    maker: Maker,
-    target: str,
-    settings: Settings,
-    isolation: str | None,
-    *,
-    feedback: Feedback,
-    swarm: bool,
-) -> Recipe:
-    """How workers come to this maker."""
-    key = secrets.token_hex(8)
-    keep_maker(key, maker)
-    plain = tuple((each.name, getattr(settings, each.name)) for each in fields(settings))
-    stored = tuple((name, dumps(TapeFile(tape))) for name, tape in maker.stored.items())
-    return Recipe(key, target, tuple(sys.path), plain, isolation, feedback, swarm, stored)
-
-
-def done_with(recipe: Recipe) -> None:
-    """The campaign is over."""
-    forget_maker(recipe.key)
 
 
 def check_elsewhere(executor: Any, target: str) -> None:
