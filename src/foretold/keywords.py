@@ -75,6 +75,10 @@ class RunSettings(OfMachine, OfScenario, OfRun, total=False):
 class FunctionSearch(OfRun, total=False):
     """Of a search, where a test makes one."""
 
+    runs: int | None
+    seed: int | None
+    order: str | None
+    strategy: str
     delays: int | None
     workers: int
     executor: str | Executor | None
@@ -92,15 +96,6 @@ class FunctionSearch(OfRun, total=False):
 
 class SearchSettings(OfMachine, FunctionSearch, total=False):
     """The same where it is not known yet whether a machine or a function is tested."""
-
-
-class MachineSearch(SearchSettings, total=False):
-    """The same for a machine, with what else `simulate` takes by name."""
-
-    runs: int | None
-    seed: int | None
-    order: str | None
-    strategy: str
 
 
 class ApiSettings(TypedDict, total=False):

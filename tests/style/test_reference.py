@@ -175,7 +175,7 @@ def test_every_setting_is_there() -> None:
     """What run, explore and simulate take by name, and services and schemas."""
     of_run = by_name(foretold.run) | keys(keywords.Own)
     assert differences(entries("Settings of a run"), of_run) == []
-    of_search = by_name(foretold.explore) | keys(keywords.MachineSearch)
+    of_search = by_name(foretold.explore) | keys(keywords.SearchSettings)
     assert differences(entries("Settings of a search"), of_search - of_run) == []
     postgres, web = entries("foretold.World", 1), entries("foretold.World", 2)
     assert differences(postgres, {"schema", *keys(keywords.PostgresSettings)}) == []
@@ -186,7 +186,7 @@ def test_every_setting_is_there() -> None:
 def test_the_settings_of_a_test_are_marked() -> None:
     """The column `simulate` of the searches' settings says which of them a test takes."""
     told = set(re.findall(r"^\| `(\w+)` \| ✓ \|", PAGE, re.MULTILINE))
-    there = keys(keywords.MachineSearch) & set(entries("Settings of a search"))
+    there = keys(keywords.SearchSettings) & set(entries("Settings of a search"))
     assert differences(told, there) == []
 
 

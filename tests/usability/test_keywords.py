@@ -57,7 +57,7 @@ def test_checkers_know_what_searches_take() -> None:
     of_explore = by_name(foretold.explore) | names_of(keywords.RunSettings)
     assert names_of(keywords.OneRun) - of_explore == {"tape"}
     assert not by_name(foretold.explore) & names_of(keywords.RunSettings)
-    of_simulate = names_of(keywords.FunctionSearch) | {"order", "strategy"}
-    assert of_simulate == (SETTINGS - OF_THE_ENGINE) | {"vacuity"}
-    of_machines = names_of(keywords.MachineSearch) - names_of(keywords.OfMachine)
-    assert of_machines == of_simulate | {"runs", "seed"}
+    of_simulate = names_of(keywords.FunctionSearch)
+    assert of_simulate == (SETTINGS - OF_THE_ENGINE) | {"vacuity", "runs", "seed"}
+    of_machines = names_of(keywords.SearchSettings) - names_of(keywords.OfMachine)
+    assert of_machines == of_simulate

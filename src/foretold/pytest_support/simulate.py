@@ -33,52 +33,29 @@ if TYPE_CHECKING:
 
     from hypothesis.stateful import RuleBasedStateMachine
 
-    from foretold.keywords import FunctionSearch, MachineSearch, SearchSettings
+    from foretold.keywords import FunctionSearch, SearchSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @overload
 def simulate(
-    function: type[Machine], /, **settings: Unpack[MachineSearch]
+    function: type[Machine], /, **settings: Unpack[SearchSettings]
 ) -> type[MachineTestCase]: ...
 
 
 @overload
 def simulate(
-    function: type[RuleBasedStateMachine],
-    /,
-    *,
-    runs: int | None = None,
-    seed: int | None = None,
-    order: str | None = None,
-    strategy: str = "portfolio",
-    **settings: Unpack[FunctionSearch],
+    function: type[RuleBasedStateMachine], /, **settings: Unpack[FunctionSearch]
 ) -> Callable[[], None]: ...
 
 
 @overload
-def simulate(
-    function: F,
-    /,
-    *,
-    runs: int | None = None,
-    seed: int | None = None,
-    order: str | None = None,
-    strategy: str = "portfolio",
-    **settings: Unpack[FunctionSearch],
-) -> F: ...
+def simulate(function: F, /, **settings: Unpack[FunctionSearch]) -> F: ...
 
 
 @overload
-def simulate(
-    *,
-    runs: int | None = None,
-    seed: int | None = None,
-    order: str | None = None,
-    strategy: str = "portfolio",
-    **settings: Unpack[SearchSettings],
-) -> Callable[[F], F]: ...
+def simulate(**settings: Unpack[SearchSettings]) -> Callable[[F], F]: ...
 
 
 def simulate(
@@ -89,7 +66,7 @@ def simulate(
     seed: int | None = None,
     order: str | None = None,
     strategy: str = "portfolio",
-    **settings: Unpack[SearchSettings],
+    **settings: Any,
 ) -> Any:
     """Decorate a test: it is run many times, each time in a world of its own, until a run fails.
 
