@@ -64,7 +64,9 @@ __all__ = [
     "clean_up",
     "draw",
     "draw_each",
+    "missing_of",
     "missing_private_api",
+    "need_all",
     "warm_up",
 ]
 
@@ -116,16 +118,30 @@ PRIVATE_ATTRIBUTES = (
 """What strategies find on their `ConjectureData`, and this file reads or sets."""
 
 
-def missing_private_api() -> list[str]:
-    """What this version of Hypothesis lacks of what is used here. Empty: all is well."""
-    missing = [
+def missing_of(api: Iterable[tuple[Any, str]]) -> list[str]:
+    """Which names these owners lack."""
+    return [
         f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
-        for owner, names in PRIVATE_API
+        for owner, names in api
         for name in names.split()
         if not hasattr(owner, name)
     ]
+
+
+def missing_private_api() -> list[str]:
+    """What this version of Hypothesis lacks of what is used here. Empty: all is well."""
     blank = _blank_data()
-    return missing + [f"ConjectureData().{n}" for n in PRIVATE_ATTRIBUTES.split() if n not in blank]
+    attributes = [f"ConjectureData().{n}" for n in PRIVATE_ATTRIBUTES.split() if n not in blank]
+    return missing_of(PRIVATE_API) + attributes
+
+
+def need_all(missing: list[str]) -> None:
+    """Refuse a version of Hypothesis that lacks something."""
+    if missing:
+        raise UsageError(
+            f"Hypothesis {hypothesis.__version__} lacks {', '.join(missing)}, which foretold "
+            f"needs. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
+        )
 
 
 def _blank_data() -> dict[str, Any]:
@@ -143,11 +159,7 @@ def _blank_data() -> dict[str, Any]:
         module.time, module.gc_cumulative_time = before
 
 
-if _missing := missing_private_api():
-    raise UsageError(
-        f"Hypothesis {hypothesis.__version__} lacks {', '.join(_missing)}, which foretold "
-        f"needs. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
-    )
+need_all(missing_private_api())
 
 from foretold.spec import hypothesis_disk  # noqa: E402  # it needs all of that
 

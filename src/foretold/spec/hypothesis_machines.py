@@ -30,6 +30,8 @@ from foretold.spec.hypothesis_adapter import (
     LaterDraws,
     StepDiscarded,
     TapeData,
+    missing_of,
+    need_all,
 )
 from foretold.spec.workload import shared_of
 from foretold.tape import WORKLOAD
@@ -70,19 +72,10 @@ PRIVATE_API: tuple[tuple[Any, str], ...] = (
 
 def missing_private_api() -> list[str]:
     """What this version of Hypothesis lacks of what is used here. Empty: all is well."""
-    return [
-        f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
-        for owner, names in PRIVATE_API
-        for name in names.split()
-        if not hasattr(owner, name)
-    ]
+    return missing_of(PRIVATE_API)
 
 
-if _missing := missing_private_api():
-    raise UsageError(
-        f"Hypothesis {hypothesis.__version__} lacks {', '.join(_missing)}, which foretold "
-        f"needs. Write: pip install 'hypothesis{SUPPORTED_HYPOTHESIS}'"
-    )
+need_all(missing_private_api())
 
 
 def machine_of(given: type) -> type[RuleBasedStateMachine] | None:
