@@ -110,6 +110,21 @@ def test_localhost_is_each_hosts_own() -> None:
     assert seen_by(main) == b"hello"
 
 
+def test_all_calls_know_the_same_services() -> None:
+    """A name that one call knows leads to the same port by the others, and back to the name."""
+
+    def main() -> dict[str, tuple[int, str]]:
+        found = {}
+        for name in ("http", "ntp", "mysql"):
+            ((*_, address), *_) = socket.getaddrinfo("127.0.0.1", name)
+            found[name] = (address[1], socket.getnameinfo(address, 0)[1])
+            assert socket.getservbyname(name) == address[1]
+        return found
+
+    known = {"http": (80, "http"), "ntp": (123, "ntp"), "mysql": (3306, "mysql")}
+    assert foretold.run(main).value == known
+
+
 def test_a_result_and_an_error_can_be_awaited() -> None:
     """`await host.start(…)` gives what the main returns, or raises what it raised, also if it had
     failed before anybody looked."""

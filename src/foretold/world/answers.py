@@ -14,6 +14,7 @@ from foretold.kernel.threads import start
 from foretold.world.descriptorcalls import DescriptorCalls
 from foretold.world.disk.openfile import OpenFile
 from foretold.world.net.answers import answers_of
+from foretold.world.net.dns import SERVICES
 from foretold.world.net.pipes import open_descriptor
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ _NO_TERMINAL: Final = words("ttyname tcgetpgrp tcsetpgrp get_terminal_size")
 _BY_DESCRIPTOR: Final = words(FILES_BY_DESCRIPTOR) | words(
     "pipe pipe2 eventfd eventfd_read eventfd_write memfd_create closerange splice readinto"
 )
-_SERVICES: Final = {
-    "ftp": 21, "ssh": 22, "telnet": 23, "smtp": 25, "domain": 53, "http": 80, "pop3": 110,
-    "ntp": 123, "imap2": 143, "ldap": 389, "https": 443, "submission": 587, "ldaps": 636,
-    "imaps": 993, "pop3s": 995, "mysql": 3306, "postgresql": 5432, "amqp": 5672, "redis": 6379,
-}  # fmt: skip
 _PROTOCOLS: Final = {"ip": 0, "icmp": 1, "tcp": 6, "udp": 17, "ipv6": 41, "ipv6-icmp": 58}
 _INTERFACES: Final = {1: "lo", 2: "eth0"}
 
@@ -64,15 +60,10 @@ def _open(host: Host) -> Answer:
     return opened
 
 
-def _shm_open(host: Host) -> Answer:
+def _in_shared_memory(host: Host, call: str) -> Answer:
     """POSIX keeps shared memory in /dev/shm."""
-    opens = host.disk.process.answer_of("open")
-    return lambda path, flags, mode=0o777: opens(f"/dev/shm/{path.lstrip('/')}", flags, mode)
-
-
-def _shm_unlink(host: Host) -> Answer:
-    unlinks = host.disk.process.answer_of("unlink")
-    return lambda path: unlinks(f"/dev/shm/{path.lstrip('/')}")
+    on_disk = host.disk.process.answer_of(call)
+    return lambda path, *args, **names: on_disk(f"/dev/shm/{path.lstrip('/')}", *args, **names)
 
 
 def _trusted(host: Host) -> Answer:
@@ -87,15 +78,15 @@ _FILES: Final[dict[str, Callable[[Host], Answer]]] = {
     "io.open_code": lambda host: lambda path: _open(host)(path, "rb"),
     "mmap.mmap": lambda host: host.disk.process.mmap,
     "sqlite": lambda host: lambda: host.disk.process.databases,
-    "_posixshmem.shm_open": _shm_open,
-    "_posixshmem.shm_unlink": _shm_unlink,
+    "_posixshmem.shm_open": lambda host: _in_shared_memory(host, "open"),
+    "_posixshmem.shm_unlink": lambda host: _in_shared_memory(host, "unlink"),
     "fcntl.fcntl": lambda host: DescriptorCalls(host).fcntl,
     "fcntl.flock": lambda host: DescriptorCalls(host).flock,
     "fcntl.lockf": lambda host: DescriptorCalls(host).fcntl_lockf,
     "fcntl.ioctl": lambda host: DescriptorCalls(host).ioctl,
     "socket.close": lambda host: DescriptorCalls(host).close,
     "socket.dup": lambda host: DescriptorCalls(host).dup,
-    "ssl.trusted": lambda host: _trusted(host),
+    "ssl.trusted": _trusted,
 }
 
 
@@ -122,13 +113,13 @@ _LOG: Final[dict[str, Answer]] = {
 
 
 def _service(name: str, protocol: str = "tcp") -> int:
-    if name not in _SERVICES or protocol not in ("tcp", "udp"):
+    if name not in SERVICES or protocol not in ("tcp", "udp"):
         raise OSError("service/proto not found")
-    return _SERVICES[name]
+    return SERVICES[name]
 
 
 def _service_at(port: int, protocol: str = "tcp") -> str:
-    for name, number in _SERVICES.items():
+    for name, number in SERVICES.items():
         if number == port and protocol in ("tcp", "udp"):
             return name
     raise OSError("port/proto not found")

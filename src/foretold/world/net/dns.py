@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from foretold.world.net.network import Network
 
 SERVICES = {
-    "http": 80,
-    "https": 443,
-    "ftp": 21,
-    "ssh": 22,
-    "smtp": 25,
-    "domain": 53,
-    "postgresql": 5432,
-    "redis": 6379,
-}
+    "ftp": 21, "ssh": 22, "telnet": 23, "smtp": 25, "domain": 53, "http": 80, "pop3": 110,
+    "ntp": 123, "imap2": 143, "ldap": 389, "https": 443, "submission": 587, "ldaps": 636,
+    "imaps": 993, "pop3s": 995, "mysql": 3306, "postgresql": 5432, "amqp": 5672, "redis": 6379,
+}  # fmt: skip
+"""What a host knows of services, the same on every machine."""
 
 
 def not_known() -> socket.gaierror:
     """What getaddrinfo raises for a name that nobody has."""
     return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+def _no_such_family() -> socket.gaierror:
+    return socket.gaierror(socket.EAI_ADDRFAMILY, "Address family for hostname not supported")
 
 
 class Dns:
@@ -77,7 +77,7 @@ class Dns:
         for address in self.addresses(host, name, passive=False):
             if (":" in address) == six:
                 return address
-        raise socket.gaierror(socket.EAI_ADDRFAMILY, "Address family for hostname not supported")
+        raise _no_such_family()
 
     def getaddrinfo(
         self,
@@ -103,19 +103,16 @@ class Dns:
         for address in self.addresses(host, name, bool(flags & socket.AI_PASSIVE)):
             address, _, scope = address.partition("%")
             six = ":" in address
-            if family and family != (socket.AF_INET6 if six else socket.AF_INET):
+            its = socket.AF_INET6 if six else socket.AF_INET
+            if family not in (0, its):
                 continue
             canonical = os.fsdecode(name) if flags & socket.AI_CANONNAME and name else ""
             for kind, protocol in _kinds(type, proto):
                 zone = int(scope) if scope.isdigit() else 0
                 target = (address, number, 0, zone) if six else (address, number)
-                found.append(
-                    (socket.AF_INET6 if six else socket.AF_INET, kind, protocol, canonical, target)
-                )
+                found.append((its, kind, protocol, canonical, target))
         if not found:
-            raise socket.gaierror(
-                socket.EAI_ADDRFAMILY, "Address family for hostname not supported"
-            )
+            raise _no_such_family()
         return found
 
     def getnameinfo(self, address: Any, flags: int) -> tuple[str, str]:
