@@ -319,24 +319,23 @@ class Host:
             raise UsageError(f"{self.name} has no main to restart with: restart(main=…)")
         if not self.loop.is_closed() and self.mains:
             self.kill()
-        self.world.note_fault(f"restart {self.name}", self.name)
-        if self.stack.dead:
-            self.stack.regain_power(self.world.now_ns())
-        self.wake()
-        self._begin_process()
+        self._boot()
         return [self.start(program) for program in programs][-1]
 
     def _restart_appliance(self, appliance: Appliance) -> HostTask:
         if self.loops:
             self.kill()
+        self._boot()
+        appliance.begin_again()
+        # It has no main; whoever awaits the answer does so on the test's own loop.
+        return HostTask(self, self.world.home.loop.create_task(asyncio.sleep(0)))
+
+    def _boot(self) -> None:
         self.world.note_fault(f"restart {self.name}", self.name)
         if self.stack.dead:
             self.stack.regain_power(self.world.now_ns())
         self.wake()
         self._begin_process()
-        appliance.begin_again()
-        # It has no main; whoever awaits the answer does so on the test's own loop.
-        return HostTask(self, self.world.home.loop.create_task(asyncio.sleep(0)))
 
     def _begin_process(self) -> None:
         self.turns += 1

@@ -136,14 +136,10 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Another run."""
-        for name, rule in other.rules.items():
-            self.rules[name] = _sum(self.rules.get(name), rule)
-        for name, invariant in other.invariants.items():
-            self.invariants[name] = _sum(self.invariants.get(name), invariant)
-        for name, fault in other.faults.items():
-            self.faults[name] = _sum(self.faults.get(name), fault)
-        for name, operation in other.operations.items():
-            self.operations[name] = _sum(self.operations.get(name), operation)
+        for table in ("rules", "invariants", "faults", "operations"):
+            counts: dict[str, Any] = getattr(self, table)
+            for name, count in getattr(other, table).items():
+                counts[name] = _sum(counts.get(name), count)
         for name, runs in other.mutants.items():
             self.mutants[name] = self.mutants.get(name, 0) + runs
 

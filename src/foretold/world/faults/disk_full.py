@@ -6,9 +6,6 @@ permanent kind.
 
 from __future__ import annotations
 
-from typing import Any
-
-from foretold.tape import Stream
 from foretold.world.faults.kind import TroubleOnDisk
 
 
@@ -18,10 +15,8 @@ class DiskFull(TroubleOnDisk):
     name = "disk_full"
     touches = "disk room"
     sets = "full"
+    begins = "the disk of {} is full"
     over = "the disk of {} has room again"
-
-    def trouble(self, choices: Stream) -> tuple[Any, str]:
-        return True, "the disk of {} is full"
 
 
 DISK_FULL = DiskFull()

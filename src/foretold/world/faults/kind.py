@@ -152,12 +152,14 @@ class TroubleOnDisk(OnDisk):
     """One property of the disk is wrong for a while (`world/disk/trouble.py`)."""
 
     sets: str
+    begins: str
+    """What is noted when it begins; `{}` is the host."""
     over: str = ""
-    """What is noted when it ends; `{}` is the host."""
+    """And when it ends."""
 
     def trouble(self, choices: Stream) -> tuple[Any, str]:
-        """The value of the property, and what is noted; `{}` is the host."""
-        raise NotImplementedError
+        """The value of the property, and what is noted."""
+        return True, self.begins
 
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
         value, noted = self.trouble(choices)

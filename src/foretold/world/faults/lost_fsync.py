@@ -7,9 +7,6 @@ program survives it alone; a replicated one may.
 
 from __future__ import annotations
 
-from typing import Any
-
-from foretold.tape import Stream
 from foretold.world.faults.kind import TroubleOnDisk
 
 
@@ -19,10 +16,8 @@ class LostFsync(TroubleOnDisk):
     name = "lost_fsync"
     touches = "disk honesty"
     sets = "lying"
+    begins = "syncs on {} are lost"
     over = "syncs on {} are honest again"
-
-    def trouble(self, choices: Stream) -> tuple[Any, str]:
-        return True, "syncs on {} are lost"
 
 
 LOST_FSYNC = LostFsync()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from foretold.tape import Stream
 from foretold.world.faults.kind import Kind
 from foretold.world.faults.nemesis import Ground
-from foretold.world.net.path import Path
 
 
 class Reset(Kind):
@@ -17,15 +16,11 @@ class Reset(Kind):
     aims = True
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
-        pair = ground.take_pair("reset", _is_any, choices)
+        pair = ground.take_pair("reset", lambda path: True, choices)
         if pair is not None:
             ground.world.network.reset(*pair)
             ground.give_back("reset", pair)
         yield 0.0
-
-
-def _is_any(path: Path) -> bool:
-    return True
 
 
 RESET = Reset()

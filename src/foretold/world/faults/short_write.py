@@ -7,9 +7,6 @@ and when a signal comes. Python's buffered files go on with the rest by themselv
 
 from __future__ import annotations
 
-from typing import Any
-
-from foretold.tape import Stream
 from foretold.world.faults.kind import TroubleOnDisk
 
 
@@ -19,10 +16,8 @@ class ShortWrite(TroubleOnDisk):
     name = "short_write"
     touches = "disk writes"
     sets = "short"
+    begins = "short writes on {}"
     over = "no more short writes on {}"
-
-    def trouble(self, choices: Stream) -> tuple[Any, str]:
-        return True, "short writes on {}"
 
 
 SHORT_WRITE = ShortWrite()

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from foretold.tape import Stream
 from foretold.world.faults.kind import Kind
 from foretold.world.faults.nemesis import Ground
-from foretold.world.net.path import Path
 
 STEP_S = (0.02, 0.1, 0.3, 0.6)
 LINKS_MAX = 4
@@ -28,7 +27,7 @@ class Swizzle(Kind):
         taken: list[tuple[str, str]] = []
         try:
             for _ in range(2 + choices.choose(LINKS_MAX - 1, "links")):
-                pair = ground.take_pair("held", _is_untouched, choices)
+                pair = ground.take_pair("held", lambda path: not path.held, choices)
                 if pair is None:
                     break
                 taken.append(pair)
@@ -43,10 +42,6 @@ class Swizzle(Kind):
             for pair in taken:
                 ground.give_back("held", pair)
                 network.release(*pair)
-
-
-def _is_untouched(path: Path) -> bool:
-    return not path.held
 
 
 SWIZZLE = Swizzle()
