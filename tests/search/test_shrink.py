@@ -482,7 +482,7 @@ def test_a_shrinker_that_loses_the_failure_is_caught(monkeypatch: pytest.MonkeyP
     that it is not what was found."""
 
     def any_failure(self: Shrinking, tape: Tape) -> bool:
-        return self._again(tape).signature is not None
+        return self.again(tape).signature is not None
 
     monkeypatch.setattr(Shrinking, "_fails", any_failure)
     seed = next(

@@ -120,15 +120,12 @@ class Patches:
             self._ssl_sockets_done = True
 
     def _adopt_imported(self) -> None:
-        self._adopt_sqlite()
+        self._changes.apply(*sqlite.new_changes())
         self._adopt_libpq()
         for module in [each for each in self._awaited if each in sys.modules]:
             self._awaited.remove(module)
             self._changes.apply(*dispatch.swaps_of(module), *types.late_changes(module))
         self._adopt_libraries()
-        self._adopt_engines()
-
-    def _adopt_engines(self) -> None:
         self._changes.apply(*engines.new_changes())
 
     def _adopt_libraries(self) -> None:
@@ -136,9 +133,6 @@ class Patches:
             if library not in self._libraries and library.is_imported():
                 self._changes.apply(*library.changes())
                 self._libraries.append(library)
-
-    def _adopt_sqlite(self) -> None:
-        self._changes.apply(*sqlite.new_changes())
 
     def _adopt_libpq(self) -> None:
         found = libpq.drivers()

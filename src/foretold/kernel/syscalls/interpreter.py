@@ -55,16 +55,8 @@ def _disable() -> None:
     _kept.collects = False
 
 
-def _isenabled() -> bool:
-    return _kept.collects
-
-
 def _set_threshold(first: int, /, *others: int) -> None:
     _kept.threshold = (first, *others, *_kept.threshold[1 + len(others) :])[:3]
-
-
-def _get_threshold() -> tuple[int, ...]:
-    return _kept.threshold
 
 
 def _nothing(*args: Any, **names: Any) -> None:
@@ -81,10 +73,6 @@ def _show_crashes(*args: Any, **names: Any) -> None:
 def _show_no_crashes() -> bool:
     before, _kept.shows_crashes = _kept.shows_crashes, False
     return before
-
-
-def _are_crashes_shown() -> bool:
-    return _kept.shows_crashes
 
 
 def _register(function: Any, /, *args: Any, **names: Any) -> Any:
@@ -107,14 +95,14 @@ def _run_exitfuncs() -> None:
 _ANSWERS: Final[dict[Any, Callable[..., Any]]] = {
     gc.enable: _enable,
     gc.disable: _disable,
-    gc.isenabled: _isenabled,
+    gc.isenabled: lambda: _kept.collects,
     gc.set_threshold: _set_threshold,
-    gc.get_threshold: _get_threshold,
+    gc.get_threshold: lambda: _kept.threshold,
     gc.freeze: _nothing,
     gc.unfreeze: _nothing,
     faulthandler.enable: _show_crashes,
     faulthandler.disable: _show_no_crashes,
-    faulthandler.is_enabled: _are_crashes_shown,
+    faulthandler.is_enabled: lambda: _kept.shows_crashes,
     faulthandler.register: _nothing,
     faulthandler.unregister: lambda *_: False,
     faulthandler.dump_traceback_later: _nothing,

@@ -8,6 +8,7 @@ goes on from there (`explore.resume`) needs no other state: a tape is all there 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from foretold.kernel import real
 from foretold.search.failures.ahead import Ahead
@@ -22,30 +23,22 @@ SAVED_EVERY_S = 1.0
 STEPS_BACK_MAX = 12
 
 
+@dataclass(slots=True)
 class Shrinking:
     """One failure's way to its smallest tape."""
 
-    def __init__(
-        self,
-        again: Callable[[Tape], Brief],
-        wanted: Signature,
-        allowance: Allowance,
-        *,
-        on_better: Callable[[Tape], object] | None = None,
-        ahead: Ahead | None = None,
-    ) -> None:
-        self._again = again
-        self._wanted = wanted
-        self._allowance = allowance
-        self._on_better = on_better
-        self._ahead = ahead
-        self._told_s = real.monotonic()
-        self._untold: Tape | None = None
-        self.runs = 0
-        self.finished = False
-        """False if the budget was spent before nothing smaller could be found."""
-        self.found: list[Tape] = []
-        """All that failed on the way, each no larger than the one before it."""
+    again: Callable[[Tape], Brief]
+    wanted: Signature
+    allowance: Allowance
+    on_better: Callable[[Tape], object] | None = None
+    ahead: Ahead | None = None
+    runs: int = 0
+    finished: bool = False
+    """False if the budget was spent before nothing smaller could be found."""
+    found: list[Tape] = field(default_factory=list)
+    """All that failed on the way, each no larger than the one before it."""
+    _told_s: float = field(default_factory=real.monotonic)
+    _untold: Tape | None = None
 
     def smallest(self, tape: Tape) -> Tape:
         """The smallest tape that fails in the same way, and fails when it is run again.
@@ -54,9 +47,9 @@ class Shrinking:
         it is the last one on the way here that does.
         """
         try:
-            foresee = None if self._ahead is None else self._ahead.foresee
+            foresee = None if self.ahead is None else self.ahead.foresee
             best = shrink(tape, self._still_fails, foresee)
-            self.finished = not self._allowance.is_spent
+            self.finished = not self.allowance.is_spent
         except OutOfTime:
             self._show_best()  # each of those was run, and failed; there is no time to do it again
             return self.found[-1] if self.found else tape
@@ -69,15 +62,15 @@ class Shrinking:
             return best
 
     def _still_fails(self, candidate: Tape) -> bool:
-        if self._allowance.is_spent:
+        if self.allowance.is_spent:
             raise BudgetSpent
         self.runs += 1
         fails = self._fails(candidate)
-        self._allowance.spend()
+        self.allowance.spend()
         if not fails:
             return False
-        if self._ahead is not None:
-            self._ahead.forget()
+        if self.ahead is not None:
+            self.ahead.forget()
         self.found.append(candidate)
         self._untold = candidate
         if real.monotonic() - self._told_s > SAVED_EVERY_S:
@@ -86,12 +79,12 @@ class Shrinking:
 
     def _fails(self, tape: Tape) -> bool:
         # A hold that had to be broken off is no explanation: the sentence would be untrue.
-        seen = self._again(tape)
-        return seen.signature == self._wanted and not seen.broken_holds
+        seen = self.again(tape)
+        return seen.signature == self.wanted and not seen.broken_holds
 
     def _show_best(self) -> None:
-        if self._untold is not None and self._on_better is not None:
-            self._on_better(self._untold)
+        if self._untold is not None and self.on_better is not None:
+            self.on_better(self._untold)
         self._untold, self._told_s = None, real.monotonic()
 
     def _last_that_fails(self, first: Tape) -> Tape:

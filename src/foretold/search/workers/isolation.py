@@ -13,6 +13,7 @@ import pickle
 import signal
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from foretold.arguments import check_word
@@ -51,28 +52,21 @@ def runner_for(
 ) -> Runner:
     """The runner for an `isolation` setting. With `feedback` it says what a run reached. Runners
     that share their `warmth` warm up once together."""
-    here = InProcess(main, feedback=feedback, branches=branches, warmth=warmth)
+    here = InProcess(main, feedback, branches, Warmth() if warmth is None else warmth)
     if isolation is None:
         return here
     check_word("isolation", isolation, ["fork"], none="for this process")
     return Forked(here)
 
 
+@dataclass(slots=True)
 class InProcess:
     """Runs share this process and its module state."""
 
-    def __init__(
-        self,
-        main: Callable[[Any], Any],
-        *,
-        feedback: bool = False,
-        branches: Branches | None = None,
-        warmth: Warmth | None = None,
-    ) -> None:
-        self._main = main
-        self._feedback = feedback
-        self._branches = branches
-        self.warmth = Warmth() if warmth is None else warmth
+    main: Callable[[Any], Any]
+    feedback: bool
+    branches: Branches | None
+    warmth: Warmth
 
     def __call__(
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
@@ -80,15 +74,15 @@ class InProcess:
         first = None
         if not self.warmth.there:
             self.warmth.there = True
-            first = warm_up(self._main, tape, settings)
+            first = warm_up(self.main, tape, settings)
         done = execute(
-            self._main,
+            self.main,
             tape,
             settings,
             recording=recording,
             learning=learning,
-            feedback=self._feedback and not recording,
-            branches=None if recording else self._branches,
+            feedback=self.feedback and not recording,
+            branches=None if recording else self.branches,
         )
         brief = brief_of(done)
         if first is not None and (first.digest, first.signature) != (done.digest, brief.signature):

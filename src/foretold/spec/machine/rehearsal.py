@@ -24,6 +24,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from foretold.spec.alike import TIMES, Ending, ending_of, invented, plain_result, renamed, timed
@@ -328,30 +329,25 @@ class _Failed(Exception):
     """A call fails the run. Whether it does so in a run of its own is another matter."""
 
 
+@dataclass
 class _Pair:
     """Two calls that have to do with each other, and how they end in serial orders."""
 
-    def __init__(
-        self,
-        rehearsal: Rehearsal,
-        calls: tuple[Call, Call],
-        ways: Mapping[tuple[int, ...], Sequence[Tried]],
-    ) -> None:
-        self._rehearsal = rehearsal
-        self._calls = calls
-        self._ways = ways
-        self._endings: dict[tuple[int, ...], Ending] = {}
+    rehearsal: Rehearsal
+    calls: tuple[Call, Call]
+    ways: Mapping[tuple[int, ...], Sequence[Tried]]
+    _endings: dict[tuple[int, ...], Ending] = field(default_factory=dict)
 
     async def explains(self, turns: Turns) -> bool:
         """Whether the calls at the same time end as in a serial order."""
-        steps = await self._rehearsal.together(self._calls, turns)
+        steps = await self.rehearsal.together(self.calls, turns)
         optional = [n for n, step in enumerate(steps) if step.is_optional]
         if any(self._is_exactly(order, steps) for order in ((0, 1), (1, 0))):
             return True
-        ended = self._rehearsal.ending(steps, steps[0].after)
+        ended = self.rehearsal.ending(steps, steps[0].after)
         if explains(ended, optional, self._ending):
             return True
-        again = await self._rehearsal.forth_again(self._calls)
+        again = await self.rehearsal.forth_again(self.calls)
         made = invented([(self._ending((0, 1)), again)])
         known = dict.fromkeys(made or ())
         return bool(made) and explains(
@@ -360,18 +356,18 @@ class _Pair:
 
     def _is_exactly(self, order: tuple[int, int], steps: Sequence[Tried]) -> bool:
         """Whether ids are the same as well: then there is no need to look at what they mean."""
-        serial = self._ways[order]
+        serial = self.ways[order]
         given = all(a.effect[0] == b.effect[0] for a, b in zip(steps, serial, strict=True))
-        return given and self._rehearsal.is_same(steps[0].after, serial[order[-1]].after)
+        return given and self.rehearsal.is_same(steps[0].after, serial[order[-1]].after)
 
     def _ending(self, order: tuple[int, ...]) -> Ending:
         if order not in self._endings:
             steps: list[Tried | None] = [None, None]
             contents = None
-            for number, step in zip(sorted(order), self._ways.get(order, ()), strict=True):
+            for number, step in zip(sorted(order), self.ways.get(order, ()), strict=True):
                 steps[number] = step
                 contents = step.after if number == order[-1] else contents
-            self._endings[order] = self._rehearsal.ending(steps, contents)
+            self._endings[order] = self.rehearsal.ending(steps, contents)
         return self._endings[order]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
@@ -54,26 +55,18 @@ class EndlessSchema(Impossible):
         super().__init__(f"{reference} contains itself without end: each value needs another one")
 
 
+@dataclass(slots=True)
 class Values:
-    """Makes strategies for the schemas of one document.
+    """Makes strategies for the schemas of one document."""
 
-    `special(name, schema)` may give a strategy of its own for a field of that name.
-    """
-
-    def __init__(
-        self,
-        document: Document,
-        special: Special | None = None,
-        *,
-        wide: bool = False,
-        files: bool = False,
-    ) -> None:
-        self._document = document
-        self._special = special
-        self._wide = wide
-        self._files = files  # a form has some; JSON does not
-        self._within: list[str] = []
-        """The references that were followed to get here."""
+    document: Document
+    special: Special | None = None
+    """May give a strategy of its own for a field of that name."""
+    wide: bool = False
+    files: bool = False
+    """A form has some; JSON does not."""
+    _within: list[str] = field(default_factory=list)
+    """The references that were followed to get here."""
 
     def strategy(self, schema: Any, depth: int = 0, *, needed: bool = False) -> Strategy:
         """Values that match the schema. Raises `Impossible`.
@@ -106,10 +99,10 @@ class Values:
         return found
 
     def _made(self, schema: Any, depth: int, needed: bool) -> Strategy:
-        schema = self._merged(self._document.follow(schema))
+        schema = self._merged(self.document.follow(schema))
         found = self._of(schema, depth, needed)
         if "not" in schema:
-            document = self._document
+            document = self.document
             found = Persistent(found, lambda value: mismatch(document, schema, value) is None)
         examples = [e for e in (*_listed(schema), *_one(schema, "example")) if e is not None]
         # After the others: an example is seldom the simplest value.
@@ -134,7 +127,7 @@ class Values:
 
     def _union(self, schema: Schema, union: str, depth: int, needed: bool) -> Strategy:
         rest = {key: value for key, value in schema.items() if key not in (union, "discriminator")}
-        document, arms = self._document, list[Strategy]()
+        document, arms = self.document, list[Strategy]()
         error = Impossible(f"its `{union}` is empty: no value is allowed")
         for must in (False, True) if needed else (False,):
             for arm in schema[union] if not arms else ():
@@ -162,7 +155,7 @@ class Values:
             return schema
         merged: Schema = {key: value for key, value in schema.items() if key != "allOf"}
         for part in schema["allOf"]:
-            for key, value in self._merged(self._document.follow(part)).items():
+            for key, value in self._merged(self.document.follow(part)).items():
                 if key == "properties":
                     merged[key] = {**merged.get(key, {}), **value}
                 elif key == "required":
@@ -187,7 +180,7 @@ class Values:
         if kind == "string":
             if schema.get("contentMediaType") == "application/json":
                 return self.strategy(schema.get("contentSchema", {}), depth).map(json.dumps)
-            if self._files and is_file(schema):
+            if self.files and is_file(schema):
                 return UPLOADS
             return texts_of(schema)
         if kind == "array":
@@ -203,7 +196,7 @@ class Values:
             low, above = (None, low) if above else (low, None)
         if isinstance(below, bool):
             high, below = (None, high) if below else (high, None)
-        if whole and not self._wide:
+        if whole and not self.wide:
             most = INT64_MAX if schema.get("format") == "int64" else INT32_MAX
             high = max(most, low or 0, above or 0) if high is below is None else high
             low = min(-most - 1, high or 0, below or 0) if low is above is None else low
@@ -231,7 +224,7 @@ class Values:
         optional: dict[str, Strategy] = {}
         properties = schema.get("properties", {})
         for name, part in properties.items():
-            followed = self._document.follow(part)
+            followed = self.document.follow(part)
             if isinstance(followed, Mapping) and followed.get("readOnly"):
                 continue  # it is for answers alone
             try:
@@ -275,9 +268,9 @@ class Values:
             raise
 
     def _field(self, name: str, schema: Any, depth: int, needed: bool) -> Strategy:
-        if self._special is not None:
-            followed = self._document.follow(schema)
-            found = self._special(name, followed if isinstance(followed, dict) else {})
+        if self.special is not None:
+            followed = self.document.follow(schema)
+            found = self.special(name, followed if isinstance(followed, dict) else {})
             if found is not None:
                 return found
         return self.strategy(schema, depth, needed=needed)
