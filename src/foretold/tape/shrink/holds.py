@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Key, Schedule
-from foretold.tape.shrink.minimise import smallest_sublist
+from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
 LONG_HOLDS_TRIED_MAX = 120
@@ -25,20 +25,8 @@ _NUMBERED = re.compile(r"(.+?)-\d+")
 
 def drop_holds(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     """The fewest holds that still fail."""
-    best = tape
-    slows = list(tape.schedule.slows.values())
-
-    def fails_with(holds: list[Hold]) -> bool:
-        nonlocal best
-        candidate = tape.derived(schedule=Schedule.of([*holds, *slows]))
-        if still_fails(candidate):
-            best = candidate
-            return True
-        return False
-
-    if tape.schedule.holds:
-        smallest_sublist(list(tape.schedule.holds.values()), fails_with)
-    return best
+    schedule = tape.schedule
+    return fewest(tape, schedule.holds.values(), schedule.slows.values(), still_fails)
 
 
 def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from foretold.tape.schedule import SLOW_NS_MAX, Key, Schedule, Slow
-from foretold.tape.shrink.minimise import smallest_sublist
+from foretold.tape.schedule import SLOW_NS_MAX, Key, Schedule
+from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
 GRAIN = 16
@@ -18,20 +18,8 @@ ADDED_UP_MAX = 8
 
 def drop_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     """The fewest slow steps that still fail."""
-    best = tape
-    holds = list(tape.schedule.holds.values())
-
-    def fails_with(slows: list[Slow]) -> bool:
-        nonlocal best
-        candidate = tape.derived(schedule=Schedule.of([*holds, *slows]))
-        if still_fails(candidate):
-            best = candidate
-            return True
-        return False
-
-    if tape.schedule.slows:
-        smallest_sublist(list(tape.schedule.slows.values()), fails_with)
-    return best
+    schedule = tape.schedule
+    return fewest(tape, schedule.slows.values(), schedule.holds.values(), still_fails)
 
 
 def add_up_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
