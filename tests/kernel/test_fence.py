@@ -31,6 +31,7 @@ import tokenize
 import traceback
 import warnings
 import zoneinfo
+from _thread import get_ident
 from builtins import open as opened_by_another_name
 from collections.abc import Callable
 from socket import socket as imported_socket
@@ -39,6 +40,7 @@ import pytest
 
 from foretold.errors import EscapedWorld
 from foretold.kernel import fence, real
+from foretold.kernel.computer import running
 from foretold.kernel.patches import patches
 from tests.kernel.fake_computer import FakeComputer, a_run
 
@@ -257,15 +259,15 @@ def test_a_passage_is_for_one_thread() -> None:
     result: list[object] = []
 
     def other() -> None:
-        patches.enter_thread()
+        running[get_ident()] = computer
         try:
             os.listdir("/etc")
         except EscapedWorld as error:
             result.append(error)
-        patches.leave_thread()
+        del running[get_ident()]
         os.listdir("/etc")
 
-    with a_run(), fence.passage():
+    with a_run() as computer, fence.passage():
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()

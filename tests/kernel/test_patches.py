@@ -63,7 +63,7 @@ def test_references_are_balanced() -> None:
 
     def round_trip() -> list[int]:
         with patches.installed():
-            patches.scan_bound_methods()
+            patches.catch_bound_methods()
             with patches.active(FakeComputer()):
                 time.time()
         gc.collect()
@@ -123,11 +123,8 @@ def test_removal_ends_the_run() -> None:
 
 def test_wrong_order_is_refused() -> None:
     """Each step says what it needs; runs do not nest."""
-    for step in (lambda: patches.activate(FakeComputer()), patches.scan_bound_methods):
-        with pytest.raises(ForetoldError, match=r"needs install\(\) first"):
-            step()
-    with pytest.raises(ForetoldError, match="needs an active run"):
-        patches.enter_thread()
+    with pytest.raises(ForetoldError, match=r"needs install\(\) first"):
+        patches.activate(FakeComputer())
     with a_run() as computer:
         with pytest.raises(ForetoldError, match="do not nest"):
             patches.activate(FakeComputer())
@@ -157,23 +154,6 @@ def test_other_threads_live_in_the_real_world() -> None:
     assert pid == os.getpid()
     assert abs(now.timestamp() - wall) < 60
     assert bytes_ not in bytes(range(256))
-
-
-def test_threads_of_the_run_join_it() -> None:
-    """A simulated thread enters and leaves; the end of the run sends all home."""
-
-    def member() -> list[bool]:
-        seen = [os.getpid() == PID]
-        patches.enter_thread()
-        seen.append(os.getpid() == PID)
-        patches.leave_thread()
-        seen.append(os.getpid() == PID)
-        patches.enter_thread()
-        return seen
-
-    with a_run():
-        assert in_thread(member) == [False, True, False]
-    assert not running
 
 
 def test_outside_is_the_real_world() -> None:
@@ -210,7 +190,7 @@ def test_the_interpreter_ends_quietly(state: str) -> None:
         "from foretold.kernel.patches import patches\n"
         "from tests.kernel.fake_computer import FakeComputer\n"
         "patches.install()\n"
-        "patches.scan_bound_methods()\n"
+        "patches.catch_bound_methods()\n"
         + ("patches.activate(FakeComputer())\n" if state == "activate" else "")
         + "class Late:\n"
         "    def __del__(self, time=time.time, stat=os.listdir):\n"

@@ -6,13 +6,13 @@ a thousand short runs do not pay for it. A patched function that is called while
 or from a thread that is not of the run, does what the original does.
 
     with patches.installed():
-        patches.scan_bound_methods()
+        patches.catch_bound_methods()
         for tape in tapes:
             with patches.active(computer):
                 ...
 
 There is one world per process at a time, since modules hold state for all threads alike (the global
-`random`, `uuid`, `sys.stdin`). Threads of the same run join it by `enter_thread`.
+`random`, `uuid`, `sys.stdin`).
 """
 
 from __future__ import annotations
@@ -148,32 +148,15 @@ class Patches:
         finally:
             self.remove()
 
-    def scan_bound_methods(self) -> int:
-        """Catch each `datetime.now` that was bound before `install`; returns how many there were.
+    def catch_bound_methods(self) -> None:
+        """Catch each `datetime.now` that was bound before `install`.
 
         A dataclass with `default_factory=datetime.utcnow` holds such a method. The generators of
-        random numbers are found on the way, for `generators.py`. The whole heap is looked at, so it
-        is a step of its own, to be done once, when the program under test is imported and before
-        `gc.freeze()`, which hides objects from the search. Methods that are found are kept alive
-        until `remove`.
-        """
-        if not self._depth:
-            raise ForetoldError("scan_bound_methods() needs install() first.")
-        heap = _of_interest(gc.get_objects())
-        builtins = clock_patches.builtins_on_the_heap(heap)
-        locks.remember_bound_methods(builtins)
-        found = clock_patches.find_bound_methods(builtins)
-        self._changes.apply(*found)
-        _learn_generators(heap)
-        return len(found)
-
-    def catch_bound_methods(self) -> None:
-        """As `scan_bound_methods`, but looks only at what can be new since the last time.
-
-        For those who install for a single run: a scan of a large heap costs more than a short run.
-        Objects made since then are young, or were seen while they were (`aging.py`). Where that is
-        not sure, because a collection has made them old or modules were imported, everything is
-        looked at again.
+        random numbers are found on the way, for `generators.py`. Only what can be new since the
+        last time is looked at: a scan of a large heap costs more than a short run. Objects made
+        since then are young, or were seen while they were (`aging.py`). Where that is not sure,
+        because a collection has made them old or modules were imported, the whole heap is looked
+        at. To be done before `gc.freeze()`, which hides objects from the search.
         """
         self._caught = True
         grown = [] if self._heap_marks() == self._marks != () else self.aging.seen()
@@ -258,19 +241,6 @@ class Patches:
             yield
         finally:
             self.deactivate()
-
-    # --- threads of the run ------------------------------------------------------------------
-
-    def enter_thread(self) -> None:
-        """Make the calling thread one of the active run."""
-        if self._computer is None:
-            raise ForetoldError("enter_thread() needs an active run.")
-        running[get_ident()] = self._computer
-        extensions.join_thread()
-
-    def leave_thread(self) -> None:
-        """The calling thread lives in the real world again."""
-        running.pop(get_ident(), None)
 
     @contextmanager
     def outside(self) -> Iterator[None]:
