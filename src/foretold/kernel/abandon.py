@@ -23,6 +23,8 @@ from contextlib import contextmanager, suppress
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Final
 
+from foretold.kernel.waiting import awaited_by, frame_of
+
 _COMPLETED: Final = 1
 _kept: list[Any] = []
 
@@ -73,10 +75,9 @@ tell which: `steps_through`."""
 
 
 def _awaited_by(coro: Any) -> Any:
-    for name in ("cr_await", "gi_yieldfrom", "ag_await"):
-        inner = getattr(coro, name, None)
-        if inner is not None:
-            return inner
+    inner = awaited_by(coro)
+    if inner is not None:
+        return inner
     held = (each for each in gc.get_referents(coro) if type(each) in steppers)
     return next((each.steps_through for each in held), None)
 
@@ -84,17 +85,10 @@ def _awaited_by(coro: Any) -> Any:
 def chain_of(coro: Any) -> list[Any]:
     """A coroutine and all that it waits in, as long as they are Python's own."""
     found = []
-    while coro is not None and any(
-        getattr(coro, name, None) is not None for name in ("cr_frame", "gi_frame", "ag_frame")
-    ):
+    while coro is not None and frame_of(coro) is not None:
         found.append(coro)
         coro = _awaited_by(coro)
     return found
-
-
-def _frame_of(coro: Any) -> FrameType | None:
-    names = ("cr_frame", "gi_frame", "ag_frame")
-    return next((f for name in names if (f := getattr(coro, name, None)) is not None), None)
 
 
 _CLEAR: Final = 192
@@ -126,7 +120,7 @@ def abandon(*coros: Any) -> None:
     if _STATE_BYTE is None:
         _kept.extend(chains)
         return
-    frames = [_frame_of(each) for each in chains]  # who is marked does not show its frame
+    frames = [frame_of(each) for each in chains]  # who is marked does not show its frame
     for each in chains:
         _mark(each)
     for frame in frames:

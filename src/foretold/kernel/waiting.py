@@ -30,15 +30,16 @@ def await_chain(coro: Any) -> list[Place]:
     """The lines at which a suspended coroutine waits, the outermost first."""
     places: list[Place] = []
     while coro is not None and len(places) < _FRAMES_MAX:
-        frame = _frame_of(coro)
+        frame = frame_of(coro)
         if frame is not None:
             code = frame.f_code
             places.append(Place(code.co_filename, frame.f_lineno, code.co_qualname))
-        coro = _awaited_by(coro)
+        coro = awaited_by(coro)
     return places
 
 
-def _frame_of(coro: Any) -> types.FrameType | None:
+def frame_of(coro: Any) -> types.FrameType | None:
+    """The frame of a coroutine or generator that is not over."""
     for name in ("cr_frame", "gi_frame", "ag_frame"):
         frame = getattr(coro, name, None)
         if isinstance(frame, types.FrameType):
@@ -46,7 +47,8 @@ def _frame_of(coro: Any) -> types.FrameType | None:
     return None
 
 
-def _awaited_by(coro: Any) -> Any:
+def awaited_by(coro: Any) -> Any:
+    """What a suspended coroutine or generator waits for, as it says itself."""
     for name in ("cr_await", "gi_yieldfrom", "ag_await"):
         inner = getattr(coro, name, None)
         if inner is not None:
