@@ -142,14 +142,9 @@ class SideConnection:
     def copy_in(self, sql: str, data: bytes) -> None:
         """`COPY … FROM STDIN` with these bytes."""
         self.begin(sql)
-        error: PostgresError | None = None
-        for kind, content in self._messages():
+        for kind, _ in self._answers():
             if kind == _COPY_IN:
                 self._send(_header.pack(b"d", len(data) + 4) + data + b"c\0\0\0\4")
-            elif kind == _ERROR:
-                error = error or error_of(content)
-        if error is not None:
-            raise error
 
     def copy_out(self, sql: str) -> bytes:
         """What `COPY … TO STDOUT` gives."""
@@ -159,33 +154,23 @@ class SideConnection:
         """What several of them give, asked for at once."""
         self.begin("; ".join(statements))
         copies: list[list[bytes]] = []
-        error: PostgresError | None = None
-        for kind, content in self._messages():
+        for kind, content in self._answers():
             if kind == _COPY_OUT:
                 copies.append([])
             elif kind == _COPY_DATA:
                 copies[-1].append(content)
-            elif kind == _ERROR:
-                error = error or error_of(content)
-        if error is not None:
-            raise error
         return [b"".join(parts) for parts in copies]
 
     def finish(self) -> list[Row]:
         """Wait for the end of what was sent; its rows."""
         rows: list[Row] = []
-        error: PostgresError | None = None
-        for kind, content in self._messages():
+        for kind, content in self._answers():
             if kind == _ROW:
                 rows.append(_row(content))
             elif kind == _COMPLETE:
                 self.tag = content[:-1].decode()
-            elif kind == _ERROR:
-                error = error or error_of(content)
             elif kind == _COPY_IN:
                 self._send(_header.pack(b"f", 9) + b"none\0")
-        if error is not None:
-            raise error
         return rows
 
     # --- messages ----------------------------------------------------------------------------
@@ -200,6 +185,17 @@ class SideConnection:
             return self._socket.recv(_RECEIVE_BYTES)
         except ConnectionError:
             return b""
+
+    def _answers(self) -> Iterator[tuple[int, bytes]]:
+        """All messages up to ReadyForQuery; after them, the first error among them is raised."""
+        error: PostgresError | None = None
+        for kind, content in self._messages():
+            if kind != _ERROR:
+                yield kind, content
+            elif error is None:
+                error = error_of(content)
+        if error is not None:
+            raise error
 
     def _messages(self) -> Iterator[tuple[int, bytes]]:
         """All messages up to ReadyForQuery."""
