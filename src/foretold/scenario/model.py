@@ -363,18 +363,7 @@ class _Build:
         return ExpectedEvent(given["event"].value, at_ms, data)
 
     def reaction(self, node: Node) -> Reaction:
-        given = node.value
-        payload = given.get("payload") or Node({}, node.mark)
-        act = Act(
-            given["intent"].mark,
-            given["actor"].value,
-            given["intent"].value,
-            self.payload(payload),
-            payload.keys,
-            given["actor"].mark,
-            error=self.error(given.get("expect_error")),
-        )
-        return Reaction(given["after"].value, act)
+        return Reaction(node.value["after"].value, self.act(node))
 
     def error(self, node: Node | None) -> ExpectedError | None:
         if node is None:
