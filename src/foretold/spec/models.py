@@ -46,15 +46,7 @@ class Field(NamedTuple):
 
 
 def from_model(model: type, /, **overrides: Strategy) -> Strategy:
-    """Values of a Pydantic model (or of a dataclass, or of a `TypedDict`), as a strategy.
-
-        orders = foretold.from_model(Order, quantity=st.integers(1, 3))
-
-    Bounds, lengths, patterns, digits, enums, literals, optional and nested fields are honoured. A
-    field with a default is left out at times. Validators of the model that refuse a value are asked
-    again with another; if they refuse all, `from_model` says so at once. An override replaces the
-    strategy of a field. Its values are handed to the model as they are.
-    """
+    """What `foretold.from_model` does (`spec/later.py`)."""
     fields = fields_of(model)
     if fields is None:
         raise UsageError(
