@@ -153,7 +153,7 @@ class Network:
             self.wire.at(now_ns + self.path(end.stack, end.stack).low_ns, self._meet_itself, end)
             return
         if target is None:
-            self.wire.at(now_ns + UNREACHABLE_NS, self._unreachable, end)
+            self.wire.at(now_ns + UNREACHABLE_NS, self._give_up, end, errno.EHOSTUNREACH)
             return
         self._send_syn(end, target, now_ns, now_ns)
 
@@ -162,9 +162,9 @@ class Network:
         if end.state == CONNECTING:
             end.open(end, self.wire.now_ns)
 
-    def _unreachable(self, end: TcpEnd) -> None:
+    def _give_up(self, end: TcpEnd, error: int) -> None:
         if end.state == CONNECTING:
-            end._fail(errno.EHOSTUNREACH)
+            end._fail(error)
 
     def _send_syn(self, end: TcpEnd, target: Stack, now_ns: int, first_ns: int) -> None:
         if end.state != CONNECTING:
@@ -175,7 +175,7 @@ class Network:
         path, stream = self.path(end.stack, target), end.choices()
         if path.keeps and not path.cut:
             path.waiting.append(lambda then_ns: self._send_syn(end, target, then_ns, first_ns))
-            self.wire.at(first_ns + SYN_GIVE_UP_NS, self._syn_gave_up, end)
+            self.wire.at(first_ns + SYN_GIVE_UP_NS, self._give_up, end, errno.ETIMEDOUT)
         elif path.cut or (path.loss and stream.chance(path.loss, "SYN lost")):
             self._syn_again(end, target, now_ns, first_ns)
         else:
@@ -186,10 +186,6 @@ class Network:
         """No answer comes: the next attempt is after 1 s, then 2, 4 and so on."""
         again_ns = max(self.wire.now_ns, sent_ns + SYN_RETRY_NS + (sent_ns - first_ns))
         self.wire.at(again_ns, self._send_syn, end, target, again_ns, first_ns)
-
-    def _syn_gave_up(self, end: TcpEnd) -> None:
-        if end.state == CONNECTING:
-            end._fail(errno.ETIMEDOUT)
 
     def _syn_arrives(self, end: TcpEnd, target: Stack, sent_ns: int, first_ns: int) -> None:
         back = self.path(target, end.stack)

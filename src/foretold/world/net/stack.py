@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 EPHEMERAL_FIRST, EPHEMERAL_LAST = 32_768, 60_999
 ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
-LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 TIME_WAIT_NS = 60 * S
 """How long a port stays taken by a connection that this side was the first to close."""
 
