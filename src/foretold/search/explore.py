@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretold.arguments import check_number, check_seed, check_whole
 from foretold.errors import (
@@ -161,14 +161,14 @@ def explore(
     stored = load_corpus(Path(corpus)) if corpus is not None else {}
     known = {"profile": changed.profile, "preempt": preempt_of_search(changed.preempt)}
     planner = SeedPlanner(order, strategy, seed, feedback=feedback, stored=list(stored), **known)
+    program, warmth = bind_main(main), Warmth()
+    runner = runner_for(program, isolation, warmth=warmth)
+    workshop = Workshop(program, runner, changed.wall_s_max, shrink, shrink_runs)
+    workshop.save_to, workshop.target, workshop.workers = save_to, target or "", workers
+    workshop.replayer = replayer or (replayer_for(main) if confirm else None)
     manner = Manner(changed, isolation, feedback, keeps_going=keep_going, stored=stored)
-    search = Search(bind_main(main), manner)
-    search.shrinks, search.shrink_runs, search.workers = shrink, shrink_runs, workers
-    search.save_to = save_to
-    search.target = target or ""
-    search.import_as = target or importable_name(main) or ""
-    search.replayer = replayer or (replayer_for(main) if confirm else None)
-    search.on_progress = on_progress
+    maker = Maker(program, manner, warmth=warmth)
+    search = Search(maker, workshop, target or importable_name(main) or "", on_progress)
     with session():
         if exhaustive:
             outcome = search.run_all(runs, seed, time_s, delays)
@@ -206,35 +206,30 @@ def resume(
         return workshop.go_on(file, path)
 
 
+@dataclass
 class Search:
     """One search with its settings."""
 
-    def __init__(self, main: Callable[[Any], Any], manner: Manner) -> None:
-        self.main = main
-        warmth = Warmth()
-        self._run_tape = runner_for(main, manner.isolation, warmth=warmth)
-        self._maker = Maker(main, manner, warmth=warmth)
-        self.settings = manner.settings
-        self.shrinks = True
-        self.shrink_runs: int | None = None
-        self.workers = 1
-        self.keeps_going = manner.keeps_going
-        self.save_to: str | Path | None = None
-        self.target = ""
-        self.import_as = ""
-        """How workers elsewhere find the program."""
-        self.replayer: Replayer | None = None
-        self.on_progress: Callable[[Progress], object] | None = None
-        self.crowd: Crowd | None = None
-        """Those who make the runs; None if that is done here."""
-        self.outcome = Outcome(0, 0)
-        self.deadline = Deadline()
+    maker: Maker
+    workshop: Workshop
+    """Where its failures are worked out."""
+    import_as: str = ""
+    """How workers elsewhere find the program."""
+    on_progress: Callable[[Progress], object] | None = None
+    crowd: Crowd | None = None
+    """Those who make the runs; None if that is done here."""
+    outcome: Outcome = field(default_factory=lambda: Outcome(0, 0))
+    deadline: Deadline = field(default_factory=Deadline)
+
+    @property
+    def manner(self) -> Manner:
+        return self.maker.manner
 
     @contextlib.contextmanager
     def crowd_of(self, executor: str | Executor | None, workers: int) -> Iterator[Crowd]:
         """Workers for this search."""
         with contextlib.ExitStack() as stack:
-            recipe = stack.enter_context(recipe_for(self._maker, self.import_as))
+            recipe = stack.enter_context(recipe_for(self.maker, self.import_as))
             if isinstance(executor, Executor):
                 who = executor
             else:
@@ -252,7 +247,7 @@ class Search:
     ) -> Outcome:
         """Search, and work out what was found, when those who helped are gone."""
         outcome = self._begin(runs, seed, time_s)
-        outcome.faults = self.settings.faults
+        outcome.faults = self.manner.settings.faults
         with self._interruptible():
             with (
                 self.deadline.runs_until(RUNS_S),
@@ -270,9 +265,11 @@ class Search:
         """The process is about to be ended, in the middle of a run: keep its tape, and say what is
         known of others."""
         failures = list(self.outcome.failures)
-        if self._maker.at_work is not None and not failures:
-            run, tape = self._maker.at_work
-            found = Failure(error, tape, signature_of(error), run, tape.seed, target=self.target)
+        if self.maker.at_work is not None and not failures:
+            run, tape = self.maker.at_work
+            found = Failure(
+                error, tape, signature_of(error), run, tape.seed, target=self.workshop.target
+            )
             self._workshop(run).save(found)
             failures.append(found)
         return last_words(self.outcome, failures)
@@ -280,7 +277,7 @@ class Search:
     def run_all(self, runs: int, seed: int, time_s: float | None, delays: int) -> Outcome:
         """Each schedule with at most so many delays, instead of those that seeds lead to."""
         outcome = self._begin(runs, seed, time_s)
-        settings = self.settings.with_changes(order="any", strategy="fifo")
+        settings = self.manner.settings.with_changes(order="any", strategy="fifo")
         schedules = Enumeration(
             lambda tape: self._run_in_time(tape, settings), settings.on_tape(), delays
         )
@@ -309,8 +306,8 @@ class Search:
         """A run of an enumeration. None begins after the search's time, but for the first."""
         if self.outcome.runs:
             self.deadline.check(0)
-        self._maker.at_work = self.outcome.runs + 1, tape
-        done = self._run_tape(tape, settings)
+        self.maker.at_work = self.outcome.runs + 1, tape
+        done = self.workshop.runner(tape, settings)
         if is_time_up(done.signature):
             raise OutOfTime
         return done
@@ -328,7 +325,7 @@ class Search:
     def _run_schedules(self, schedules: Enumeration, settings: Settings) -> None:
         for tape, done in schedules:
             self._count(done)
-            if self._note_schedule(tape, done, settings) and not self.keeps_going:
+            if self._note_schedule(tape, done, settings) and not self.manner.keeps_going:
                 break
             if self.outcome.runs >= self.outcome.runs_max:
                 break
@@ -344,7 +341,7 @@ class Search:
         """A schedule fails, the first of its kind. It is not lost if Ctrl-C comes now."""
         found = self._found(tape, done, self.outcome.runs, self.outcome.seed)
         try:
-            again = self._run_tape(tape, settings, recording=True)
+            again = self.workshop.runner(tape, settings, recording=True)
             if again.signature == done.signature and again.recorded is not None:
                 found.tape = again.recorded  # in words that a replay understands
         finally:
@@ -353,7 +350,7 @@ class Search:
     def keep_corpus(self, folder: Path, corpus: Corpus) -> None:
         """Keep the newest tapes that reached something new."""
         newest = corpus.entries[-STORED_MAX:]
-        store_corpus(folder, map(self._maker.recording_of, newest), self.target)
+        store_corpus(folder, map(self.maker.recording_of, newest), self.workshop.target)
 
     def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> None:
         """Make the runs, and keep of the failing ones one of each kind."""
@@ -361,7 +358,7 @@ class Search:
         started = real.monotonic()
         if self.crowd is not None:
             self.crowd.until_s = self.deadline.end_s(RUNS_S)
-        results = here(self._maker, rounds) if self.crowd is None else self.crowd.results(rounds)
+        results = here(self.maker, rounds) if self.crowd is None else self.crowd.results(rounds)
         with contextlib.closing(results):
             for errand, done in results:
                 if is_time_up(done.signature):
@@ -369,7 +366,7 @@ class Search:
                     break
                 news = self._add(done)
                 rounds.put(errand, done, news)
-                if self._note_failure(errand, done) and not self.keeps_going:
+                if self._note_failure(errand, done) and not self.manner.keeps_going:
                     break
                 outcome.elapsed_s = real.monotonic() - started
                 if time_s is not None and outcome.elapsed_s > time_s:
@@ -379,7 +376,7 @@ class Search:
 
     def _add(self, done: Brief) -> int:
         """Returns how much of what the run reached was new."""
-        if self.keeps_going:
+        if self.manner.keeps_going:
             self.outcome.swarm.add(done.configuration, done.signature)
         news = self.outcome.coverage.add(done.features)
         self._count(done)
@@ -405,7 +402,7 @@ class Search:
         first, outcome = done.first, self.outcome
         if first is None or first.signature is None or first.signature == done.signature:
             return False
-        told = done.signature is None or self.keeps_going
+        told = done.signature is None or self.manner.keeps_going
         if not (told and failed_alone(first, done.signature)):
             outcome.first_failed = first.how
             return False
@@ -438,7 +435,7 @@ class Search:
             return False
 
         def tape_of() -> Tape:
-            return self._maker.tape_of(lineage)
+            return self.maker.tape_of(lineage)
 
         seed = tape_of().seed if lineage.stored else lineage.seed
         failed = self._note_first(done, tape_of, run, seed)
@@ -457,7 +454,9 @@ class Search:
         if wanted.kind in _MISTAKES:
             raise _mistake(wanted, done)
         error = done.error or _stand_in(wanted, done.message)
-        found = Failure(error, tape, wanted, run, seed, target=self.target, digest=done.digest)
+        found = Failure(
+            error, tape, wanted, run, seed, target=self.workshop.target, digest=done.digest
+        )
         found.profile = Settings.from_tape(tape.settings).profile
         self.outcome.failures.append(found)
         return found
@@ -474,19 +473,10 @@ class Search:
                 workshop.work_out(found)
 
     def _workshop(self, run: int) -> Workshop:
-        return Workshop(
-            self.main,
-            self._run_tape,
-            wall_s_max=self.settings.wall_s_max,
-            shrinks=self.shrinks,
-            shrink_runs=self.shrink_runs,
-            save_to=self.save_to,
-            target=self.target,
-            replayer=self.replayer,
-            on_stage=lambda stage: self._show_progress(run, stage),
-            deadline=self.deadline,
-            workers=self.workers,
-        )
+        def on_stage(stage: str) -> None:
+            self._show_progress(run, stage)
+
+        return replace(self.workshop, on_stage=on_stage, deadline=self.deadline)
 
 
 def _is_vacuous(outcome: Outcome, nothing_chosen: bool) -> bool:
