@@ -161,20 +161,10 @@ class Identity:
     def pidfd_open(self, pid: int, flags: int = 0) -> int:
         raise _error(errno.ENOSYS)
 
-    def wait(self) -> Any:
+    def wait(self, *args: int, **names: int) -> Any:
         raise _error(errno.ECHILD)
 
-    def wait3(self, options: int) -> Any:
-        raise _error(errno.ECHILD)
-
-    def wait4(self, pid: int, options: int) -> Any:
-        raise _error(errno.ECHILD)
-
-    def waitid(self, idtype: int, id: int, options: int) -> Any:
-        raise _error(errno.ECHILD)
-
-    def waitpid(self, pid: int, options: int) -> Any:
-        raise _error(errno.ECHILD)
+    wait3 = wait4 = waitid = waitpid = wait
 
     # --- how it is scheduled ---------------------------------------------------------------------
 
