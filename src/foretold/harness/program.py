@@ -18,7 +18,7 @@ from foretold.harness.machines import scripted, words_of
 from foretold.harness.replays import tape_of
 from foretold.harness.runner import ScenarioRunner
 from foretold.scenario.model import Scenario, load_scenario
-from foretold.scenario.source import Mark, problem
+from foretold.scenario.source import Mark
 from foretold.scenario.vocabulary import check_words
 from foretold.spec.machine.machine import Machine
 from foretold.tape import Tape
@@ -38,15 +38,14 @@ def load_program(path: str, resolve: Resolve, harness: str = "") -> ScenarioProg
     scenario = load_scenario(path)
     name = harness or scenario.harness
     if not name:
-        raise problem(
-            scenario.file,
-            scenario.mark_of("name"),
+        raise scenario.problem(
+            "name",
             "it does not say what it is played on: write harness: module:name, or --harness",
         )
     try:
         target = resolve(name)
     except UsageError as error:
-        raise problem(scenario.file, scenario.mark_of("harness"), str(error)) from None
+        raise scenario.problem("harness", str(error)) from None
     return ScenarioProgram(scenario, target)
 
 
@@ -67,9 +66,8 @@ class ScenarioProgram:
         scenario, target, tape = self.scenario, self.target, self.tape
         self._check_target(scenario, target, tape)
         if not scenario.steps and not scenario.replay:
-            raise problem(
-                scenario.file,
-                scenario.mark_of("steps"),
+            raise scenario.problem(
+                "steps",
                 "it has no steps, so it would hold whatever the application does: write some",
             )
 
@@ -78,7 +76,7 @@ class ScenarioProgram:
             try:
                 faults_text(scenario.faults)
             except UsageError as error:
-                raise problem(scenario.file, scenario.mark_of("faults"), str(error)) from None
+                raise scenario.problem("faults", str(error)) from None
         if isinstance(target, Harness):
             check_words(scenario, target.vocabulary())
             for wiring in scenario.wirings:
@@ -87,18 +85,16 @@ class ScenarioProgram:
             own = "" if tape is None else str(tape.settings.get("machine", ""))
             check_words(scenario, words_of(target, own))
         elif not callable(target) or scenario.steps or not scenario.replay:
-            raise problem(
-                scenario.file,
-                scenario.mark_of("harness"),
+            raise scenario.problem(
+                "harness",
                 f"{scenario.harness} is neither a Harness nor a Machine. A function can be named "
                 "by a scenario that has a replay and no steps",
             )
 
     def _known_wiring(self, target: Harness, wiring: str) -> None:
         if wiring not in target.wirings:
-            raise problem(
-                self.scenario.file,
-                self.scenario.mark_of("wiring"),
+            raise self.scenario.problem(
+                "wiring",
                 f"there is no wiring {wiring!r}; there are {', '.join(target.wirings)}."
                 f"{nearest(wiring, target.wirings)}",
             )
@@ -160,9 +156,7 @@ class ScenarioProgram:
         try:
             return tape_of(self.scenario.replay)
         except TapeError as error:
-            raise problem(
-                self.scenario.file, self.scenario.mark_of("replay"), f"replay: {error}"
-            ) from None
+            raise self.scenario.problem("replay", f"replay: {error}") from None
 
 
 def options_text(load: int, wiring: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from foretold.errors import ScenarioError
 from foretold.scenario.matching import check_expectation
 from foretold.scenario.schema import check
 from foretold.scenario.source import Mark, Node, parse, problem, read_text
@@ -155,6 +156,10 @@ class Scenario:
     def mark_of(self, key: str) -> Mark:
         return self.marks.get(key, Mark(1, 1))
 
+    def problem(self, key: str, what: str) -> ScenarioError:
+        """The error for something that is wrong at this key of the file."""
+        return problem(self.file, self.mark_of(key), what)
+
     def all_steps(self) -> Iterator[Step]:
         """All steps, those inside of others as well, in the order of the file."""
         return _all(self.steps)
@@ -204,6 +209,9 @@ class _Build:
     def __init__(self, file: str) -> None:
         self.file = file
 
+    def problem(self, at: Mark, what: str) -> ScenarioError:
+        return problem(self.file, at, what)
+
     def scenario(self, root: Node) -> Scenario:
         given = root.value
         plain = {key: node.plain() for key, node in given.items() if key not in ("steps", "name")}
@@ -233,18 +241,18 @@ class _Build:
         seen: set[str] = set()
         for each in actors:
             if each.value in seen:
-                raise problem(self.file, each.mark, f"the actor {each.value!r} is listed twice")
+                raise self.problem(each.mark, f"the actor {each.value!r} is listed twice")
             seen.add(each.value)
 
     def _check_texts(self, given: dict[str, Node]) -> None:
         name, golden = given["name"], given.get("golden")
         if not name.value.isprintable():
-            raise problem(self.file, name.mark, "name is one line of text that can be printed")
+            raise self.problem(name.mark, "name is one line of text that can be printed")
         if golden is not None and (
             PurePath(golden.value).is_absolute() or ".." in PurePath(golden.value).parts
         ):
-            raise problem(
-                self.file, golden.mark, "golden is a file beside this one, or in a folder there"
+            raise self.problem(
+                golden.mark, "golden is a file beside this one, or in a folder there"
             )
 
     def steps(self, node: Node) -> tuple[Step, ...]:
@@ -256,7 +264,7 @@ class _Build:
         self._check_amount(node.value["times"], times, whole=True)
         made = Repeat(node.mark, times, steps)
         if steps_in([made]) > STEPS_MAX:
-            raise problem(self.file, node.mark, f"it repeats more than {STEPS_MAX:,} steps")
+            raise self.problem(node.mark, f"it repeats more than {STEPS_MAX:,} steps")
         return made
 
     def _check_amount(self, node: Node, value: Any, *, whole: bool = False) -> None:
@@ -267,7 +275,7 @@ class _Build:
             right = isinstance(each, int) or (isinstance(each, float) and not whole)
             if not right or isinstance(each, bool) or each < 0:
                 what = "a whole number of 0 or more" if whole else "a number of 0 or more"
-                raise problem(self.file, node.mark, f"this is {what}, and may be {each!r}")
+                raise self.problem(node.mark, f"this is {what}, and may be {each!r}")
 
     def step(self, node: Node) -> Step:
         given = node.value
@@ -284,9 +292,7 @@ class _Build:
         if kind == "faults":
             ports = given["ports"] if "ports" in given else Node({}, node.mark)
             if "ports" in given and not ports.value:
-                raise problem(
-                    self.file, ports.mark, "ports is empty: name some, or write heal: true"
-                )
+                raise self.problem(ports.mark, "ports is empty: name some, or write heal: true")
             return Faults(node.mark, ports.plain(), ports.keys)
         if kind == "look":
             return Look(node.mark)
@@ -318,9 +324,9 @@ class _Build:
             return self._ask(node)
         beside = [key for key in ("args", "expect", "expect_error") if key in given]
         if beside:
-            raise problem(self.file, node.keys[beside[0]], f"{beside[0]} belongs to a query")
+            raise self.problem(node.keys[beside[0]], f"{beside[0]} belongs to a query")
         if "exactly" in given and "silence" in given:
-            raise problem(self.file, node.keys["exactly"], "exactly belongs to expect_events")
+            raise self.problem(node.keys["exactly"], "exactly belongs to expect_events")
         if "silence" in given:
             return self._silence(given["silence"])
         events = tuple(self.event(each) for each in given["expect_events"].value)
@@ -330,9 +336,9 @@ class _Build:
         given = node.value
         self._not_both(node, "expect", "expect_error")
         if "exactly" in given:
-            raise problem(self.file, node.keys["exactly"], "exactly belongs to expect_events")
+            raise self.problem(node.keys["exactly"], "exactly belongs to expect_events")
         if "expect" not in given and "expect_error" not in given:
-            raise problem(self.file, node.mark, "a query has an expect, or an expect_error")
+            raise self.problem(node.mark, "a query has an expect, or an expect_error")
         args = given.get("args") or Node({}, node.mark)
         return Ask(
             given["query"].mark,
@@ -345,15 +351,13 @@ class _Build:
 
     def _not_both(self, node: Node, one: str, other: str) -> None:
         if one in node.value and other in node.value:
-            raise problem(self.file, node.keys[other], f"give {one} or {other}, not both")
+            raise self.problem(node.keys[other], f"give {one} or {other}, not both")
 
     def _silence(self, node: Node) -> Silence:
         given = node.value
         low, high = self.time(given["from"]), self.time(given["to"])
         if high <= low:
-            raise problem(
-                self.file, given["to"].mark, "the end of the silence lies after its start"
-            )
+            raise self.problem(given["to"].mark, "the end of the silence lies after its start")
         return Silence(node.mark, low, high, tuple(each.value for each in _nodes(given, "of")))
 
     def event(self, node: Node) -> ExpectedEvent:
@@ -377,8 +381,8 @@ class _Build:
     def amount(self, node: Node) -> Any:
         value = self.value(node)
         if isinstance(value, dict):
-            raise problem(
-                self.file, node.mark, "this is a number, or a mapping such as {$between: [1, 5]}"
+            raise self.problem(
+                node.mark, "this is a number, or a mapping such as {$between: [1, 5]}"
             )
         return value
 
@@ -395,7 +399,7 @@ class _Build:
         unit, amount = next(iter(node.value.items()))
         value = self.value(amount)
         if isinstance(value, Drawn | dict):
-            raise problem(self.file, amount.mark, "this time is a number, and is not drawn")
+            raise self.problem(amount.mark, "this time is a number, and is not drawn")
         return float(value) * MS[unit]
 
 
