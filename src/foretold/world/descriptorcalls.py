@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel import fence
-from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import Directory, File
 from foretold.world.disk.openfile import OpenFile as DiskFile
 from foretold.world.net.connections import forget_at_end
 from foretold.world.net.descriptors import FIRST, Descriptors, OpenDescriptor, refuse_real
 from foretold.world.net.pipes import PIPE_BYTES, EventCounter, PipeEnd, ReadEnd, WriteEnd
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -44,13 +44,13 @@ class DescriptorCalls:
             return file
         file = self.descriptors.files.get(_number(fd))
         if file is None:
-            raise failure(errno.EBADF)
+            raise os_error(errno.EBADF)
         return file
 
     def _on_disk(self, fd: Any) -> DiskFile:
         file = self._file(fd)
         if not isinstance(file, DiskFile):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         file.process.settle_maps()
         return file
 
@@ -131,7 +131,7 @@ class DescriptorCalls:
     ) -> int:
         ends = (self.descriptors.files.get(src), self.descriptors.files.get(dst))
         if not any(isinstance(end, PipeEnd) for end in ends):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         return self._send(src, dst, min(count, PIPE_BYTES), offset_src, offset_dst)
 
     def _send(self, src: int, dst: int, count: int, at: int | None, to: int | None) -> int:
@@ -237,9 +237,9 @@ class DescriptorCalls:
     def posix_fallocate(self, fd: int, offset: int, length: int) -> None:
         node = self._on_disk(fd).node
         if not isinstance(node, File):
-            raise failure(errno.ENODEV)
+            raise os_error(errno.ENODEV)
         if not node.content.allocate(offset, length):
-            raise failure(errno.ENOSPC)
+            raise os_error(errno.ENOSPC)
 
     def posix_fadvise(self, fd: int, offset: int, length: int, advice: int) -> None:
         self._on_disk(fd)
@@ -254,7 +254,7 @@ class DescriptorCalls:
     def fchdir(self, fd: int) -> None:
         file = self._file(fd)
         if not isinstance(file, DiskFile) or not isinstance(file.node, Directory):
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         file.process.chdir(fd)
 
     def fstatvfs(self, fd: int) -> os.statvfs_result:
@@ -276,9 +276,9 @@ class DescriptorCalls:
         opened = self._on_disk(fd)
         kind = cmd & ~fcntl.LOCK_NB
         if kind == fcntl.LOCK_EX and not opened.writable_by_flags:
-            raise failure(errno.EBADF)
+            raise os_error(errno.EBADF)
         if kind == fcntl.LOCK_SH and not opened.readable_by_flags:
-            raise failure(errno.EBADF)
+            raise os_error(errno.EBADF)
 
     def lockf(self, fd: int, command: int, length: int) -> None:
         self._on_disk(fd)
@@ -299,15 +299,15 @@ class DescriptorCalls:
             return arg
         elif cmd == F_GETPIPE_SZ:
             if not isinstance(file, PipeEnd):
-                raise failure(errno.EBADF)
+                raise os_error(errno.EBADF)
             return PIPE_BYTES
         else:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         return 0
 
     def _duplicate(self, file: OpenDescriptor, cmd: int, least: int) -> int:
         if least < 0:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         fd = self.descriptors.give_from(least, file)
         self.descriptors.set_inheritable(fd, cmd == fcntl.F_DUPFD)
         return fd
@@ -323,13 +323,13 @@ class DescriptorCalls:
             return 0
         if _number(fd) >= FIRST:
             self._file(fd)
-        raise failure(errno.ENOTTY)
+        raise os_error(errno.ENOTTY)
 
     # --- terminals -------------------------------------------------------------------------------
 
     def no_terminal(self, fd: Any = 0, *args: Any) -> Any:
         """What is asked of a terminal."""
-        raise failure(errno.ENOTTY)
+        raise os_error(errno.ENOTTY)
 
     def no_terminal_mode(self, fd: Any, *args: Any) -> Any:
         """The same, as `termios` says it."""

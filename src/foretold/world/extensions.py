@@ -25,7 +25,7 @@ from foretold.kernel.native import extensions
 from foretold.kernel.threads.baton import StrandEnded, strands
 from foretold.kernel.waiting import traceback_of
 from foretold.kernel.watchdog import watchdog
-from foretold.world.disk.errors import failure
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -148,7 +148,7 @@ class ExtensionCalls:
         """A call about a descriptor of the host, as Python would make it. A path is opened only if
         a file is there: libraries look for many that are not, in the first run of a process."""
         if isinstance(fd, str) and not self._host.has_file(fd):
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         answer = self._host.calls[f"{'fcntl' if call == 'fcntl' else 'os'}.{call}"]
         assert answer is not None, "a host answers all of these"
         return answer(fd, *args)

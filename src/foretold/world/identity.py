@@ -14,6 +14,7 @@ import resource
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel import real
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +43,6 @@ _SIZES: Final = {
     "SC_OPEN_MAX": _LIMITS[resource.RLIMIT_NOFILE][0],
     "SC_CHILD_MAX": _LIMITS[resource.RLIMIT_NPROC][0],
 }
-
-
-def _error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
 
 
 class Identity:
@@ -93,7 +90,7 @@ class Identity:
         return list(self._others)
 
     def getlogin(self) -> str:
-        raise _error(errno.ENXIO)  # nobody has logged in at a terminal
+        raise os_error(errno.ENXIO)  # nobody has logged in at a terminal
 
     def setresuid(self, ruid: int, euid: int, suid: int) -> None:
         _set(self._users, ruid, euid, suid)
@@ -130,7 +127,7 @@ class Identity:
 
     def _check_own(self, pid: int) -> None:
         if pid not in (0, PID):
-            raise _error(errno.ESRCH)
+            raise os_error(errno.ESRCH)
 
     def getppid(self) -> int:
         return PARENT
@@ -155,14 +152,14 @@ class Identity:
 
     def setsid(self) -> None:
         if self._group == PID:
-            raise _error(errno.EPERM)  # the leader of a group
+            raise os_error(errno.EPERM)  # the leader of a group
         self._group = self._session = PID
 
     def pidfd_open(self, pid: int, flags: int = 0) -> int:
-        raise _error(errno.ENOSYS)
+        raise os_error(errno.ENOSYS)
 
     def wait(self, *args: int, **names: int) -> Any:
-        raise _error(errno.ECHILD)
+        raise os_error(errno.ECHILD)
 
     wait3 = wait4 = waitid = waitpid = wait
 
@@ -174,7 +171,7 @@ class Identity:
 
     def _check_priority(self, which: int, who: int) -> None:
         if which not in (os.PRIO_PROCESS, os.PRIO_PGRP, os.PRIO_USER):
-            raise _error(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         if which == os.PRIO_PROCESS:
             self._check_own(who)
 
@@ -214,7 +211,7 @@ class Identity:
         self._check_own(pid)
         chosen = set(mask) & set(range(PROCESSORS))
         if not chosen:
-            raise _error(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         self._processors = chosen
 
     def sched_yield(self) -> None:

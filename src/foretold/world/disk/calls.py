@@ -12,13 +12,13 @@ from typing import Any, Final
 from foretold.kernel import fence
 from foretold.kernel.file_patches import RealPath
 from foretold.world.disk.databases import Databases
-from foretold.world.disk.errors import failure
 from foretold.world.disk.filecalls import FileCalls
 from foretold.world.disk.fileio import DiskFile
 from foretold.world.disk.mapping import DiskMap, access_of
 from foretold.world.disk.namecalls import NameCalls
 from foretold.world.disk.nodes import File
 from foretold.world.net.descriptors import FIRST
+from foretold.world.oserrors import os_error
 
 _MODES: Final = frozenset("axrwb+t")
 
@@ -75,11 +75,11 @@ class Calls(NameCalls, FileCalls):
         kind = access_of(opened, flags, prot, access)
         size = opened.node.size if isinstance(opened.node, File) else -1
         if size < 0:
-            raise failure(errno.ENODEV)
+            raise os_error(errno.ENODEV)
         if length < 0 or offset < 0:
             raise OverflowError("memory mapped length must be positive")
         if offset % mmap.ALLOCATIONGRANULARITY:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         if not length:
             if not size:
                 raise ValueError("cannot mmap an empty file")

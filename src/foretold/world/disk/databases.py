@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 from foretold.kernel.file_patches import RealPath
 from foretold.kernel.sqlite.abi import ACCESS_EXISTS, SHM_LOCKS, Lock, Open
 from foretold.kernel.sqlite.turns import REAL_INSTEAD, REAL_WHY
-from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import Directory, File
 from foretold.world.disk.process import FSYNC_STEPS
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.disk.calls import Calls
@@ -118,7 +118,7 @@ class Databases:
     def check_alive(self) -> None:
         """What a dead process still tries fails."""
         if self.dead or self.calls.host.world.sealed:
-            raise failure(errno.EIO)
+            raise os_error(errno.EIO)
 
     def sync_directory_of(self, path: str) -> None:
         """Make the file's name durable."""
@@ -156,7 +156,7 @@ class Databases:
             self.calls.own_node_at(path)
             opened = self.calls.open(path, how)
         if isinstance(opened, RealPath):
-            raise failure(errno.EACCES)
+            raise os_error(errno.EACCES)
         return opened
 
     def _mode_for(self, path: str, flags: int) -> int:
@@ -172,7 +172,7 @@ class Databases:
                 opened = self.calls.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
                 assert isinstance(opened, int), "no real file was named"
                 return opened
-        raise failure(errno.ENOENT)
+        raise os_error(errno.ENOENT)
 
 
 class DatabaseFile:
@@ -201,7 +201,7 @@ class DatabaseFile:
 
     def _alive(self) -> Calls:
         if self._calls.dead:
-            raise failure(errno.EIO)
+            raise os_error(errno.EIO)
         return self._calls
 
     def _before_change(self, steps: int = 0) -> Calls:

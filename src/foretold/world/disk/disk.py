@@ -24,11 +24,11 @@ from foretold.tape import Stream
 from foretold.world.disk.calls import Calls
 from foretold.world.disk.content import PAGE
 from foretold.world.disk.crash import power_cut
-from foretold.world.disk.errors import failure
 from foretold.world.disk.filesystem import FileSystem
 from foretold.world.disk.lower import LowerFile, RealFiles
 from foretold.world.disk.nodes import Device, Directory, File, Symlink
 from foretold.world.disk.trouble import DiskTrouble
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -72,7 +72,7 @@ class Disk:
         try:
             node = self.fs.node(where, self.fs.root)
             if isinstance(node, Directory):
-                raise failure(errno.EISDIR)
+                raise os_error(errno.EISDIR)
         except OSError as error:
             error.filename = where
             raise
@@ -229,4 +229,4 @@ class Disk:
 
 
 def _full(n: int) -> int:
-    raise failure(errno.ENOSPC)
+    raise os_error(errno.ENOSPC)

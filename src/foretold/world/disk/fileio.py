@@ -12,9 +12,9 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import Device, File
 from foretold.world.disk.openfile import OpenFile
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.disk.calls import Calls
@@ -116,7 +116,7 @@ class DiskFile(io.RawIOBase):
     def _opened(self) -> OpenFile:
         """The open file; somebody may have closed the descriptor behind our back."""
         if self._calls.dead:
-            raise failure(errno.EBADF)
+            raise os_error(errno.EBADF)
         return self._calls.opened(self._fd)
 
     def readinto(self, buffer: Any) -> int:

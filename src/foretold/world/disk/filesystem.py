@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from foretold.world.disk.content import Space
-from foretold.world.disk.errors import failure
 from foretold.world.disk.journal import Journal
 from foretold.world.disk.nodes import Directory, File, Inode, Symlink
 from foretold.world.disk.openfile import FILE_SIZE_MAX, OpenFile
 from foretold.world.disk.walk import SPECIAL, Found, walk
+from foretold.world.oserrors import os_error
 
 ROOT_NUMBER: Final = 2
 _FIRST_NUMBER: Final = 11  # ext4 keeps those below for itself
@@ -97,13 +97,13 @@ class FileSystem:
         """What is there, or ENOENT."""
         node = self.find(path, base, follow=follow).node
         if node is None:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         return node
 
     def directory(self, path: str, base: Directory) -> Directory:
         node = self.node(path, base)
         if not isinstance(node, Directory):
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         return node
 
     def names(self, directory: Directory) -> list[str]:
@@ -132,7 +132,7 @@ class FileSystem:
     def mkdir(self, path: str, mode: int, base: Directory) -> Directory:
         found = self.find(path, base, follow=None)
         if found.node is not None:
-            raise failure(errno.EEXIST)
+            raise os_error(errno.EEXIST)
         made = Directory(self.next_number(), mode & 0o1777, self.now_ns(), found.parent, found.name)
         self._enter(found, made, "mkdir")
         found.parent.nlink += 1
@@ -142,12 +142,12 @@ class FileSystem:
         found = self.find(path, base, follow=None)
         if found.name in SPECIAL:
             number = {".": errno.EINVAL, "..": errno.ENOTEMPTY, "/": errno.EBUSY}[found.name]
-            raise failure(number)
+            raise os_error(number)
         directory = self._owned(found)
         if not isinstance(directory, Directory):
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         if self.names(directory):
-            raise failure(errno.ENOTEMPTY)
+            raise os_error(errno.ENOTEMPTY)
         self._change("rmdir", (found.parent, found.name, None))
         directory.gone = True
         directory.nlink = 0
@@ -156,9 +156,9 @@ class FileSystem:
     def unlink(self, path: str, base: Directory) -> None:
         found = self.find(path, base, follow=None)
         if isinstance(found.node, Directory):
-            raise failure(errno.EISDIR)
+            raise os_error(errno.EISDIR)
         if found.slash and found.node is not None:
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         node = self._owned(found)
         self._change("unlink", (found.parent, found.name, None))
         self._dropped(node)
@@ -168,14 +168,14 @@ class FileSystem:
     ) -> None:
         old = self.find(source, bases[0], follow=follow)
         if old.node is None:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         new = self.find(target, bases[1], follow=None)
         if new.node is not None:
-            raise failure(errno.EEXIST)
+            raise os_error(errno.EEXIST)
         if new.slash:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         if isinstance(old.node, Directory):
-            raise failure(errno.EPERM)
+            raise os_error(errno.EPERM)
         node = self._owned(old)
         self._enter(new, node, "link")
         node.nlink += 1
@@ -183,25 +183,25 @@ class FileSystem:
 
     def symlink(self, target: str, path: str, base: Directory) -> None:
         if not target:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         found = self.find(path, base, follow=None)
         if found.node is not None:
-            raise failure(errno.EEXIST)
+            raise os_error(errno.EEXIST)
         if found.slash:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         self._enter(found, Symlink(self.next_number(), target, self.now_ns()), "symlink")
 
     def readlink(self, path: str, base: Directory) -> str:
         node = self.node(path, base, follow=False)
         if not isinstance(node, Symlink):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         return node.target
 
     def rename(self, source: str, target: str, bases: tuple[Directory, Directory]) -> None:
         old = self.find(source, bases[0], follow=None)
         new = self.find(target, bases[1], follow=None)
         if old.name in SPECIAL or new.name in SPECIAL:
-            raise failure(errno.EBUSY)
+            raise os_error(errno.EBUSY)
         self._check_rename(old, new)
         node = self._owned(old)
         replaced = None if new.node is None else self._owned(new)
@@ -223,23 +223,23 @@ class FileSystem:
 
     def _check_rename(self, old: Found, new: Found) -> None:
         if old.node is None:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         moves_directory = isinstance(old.node, Directory)
         if (old.slash or new.slash) and not moves_directory:
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         if moves_directory and _is_inside(new.parent, old.node):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         if new.node is None or new.node is old.node:
             return
         if isinstance(new.node, Directory):
             if _is_inside(old.parent, new.node):
-                raise failure(errno.ENOTEMPTY)
+                raise os_error(errno.ENOTEMPTY)
             if not moves_directory:
-                raise failure(errno.EISDIR)
+                raise os_error(errno.EISDIR)
             if self.names(new.node):
-                raise failure(errno.ENOTEMPTY)
+                raise os_error(errno.ENOTEMPTY)
         elif moves_directory:
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -250,19 +250,19 @@ class FileSystem:
             return self._open_unnamed(path, flags, mode, base)
         creates = bool(flags & os.O_CREAT)
         if creates and flags & os.O_DIRECTORY:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         exclusive = creates and bool(flags & os.O_EXCL)
         if creates and path.endswith("/") and self._ends_in_a_name(path, base):
-            raise failure(errno.EISDIR)
+            raise os_error(errno.EISDIR)
         found = self.find(path, base, follow=not (exclusive or flags & os.O_NOFOLLOW))
         if found.node is None:
             if not creates:
-                raise failure(errno.ENOENT)
+                raise os_error(errno.ENOENT)
             node: Inode = File(self.next_number(), mode & 0o7777, self.now_ns(), self.space)
             self._enter(found, node, "create")
             return OpenFile(self, node, flags, path)
         if exclusive:
-            raise failure(errno.EEXIST)
+            raise os_error(errno.EEXIST)
         return self._open_found(found, flags, path)
 
     def _ends_in_a_name(self, path: str, base: Directory) -> bool:
@@ -273,11 +273,11 @@ class FileSystem:
         writes = bool(flags & WRITES)
         if isinstance(node, Directory):
             if writes or flags & os.O_CREAT:
-                raise failure(errno.EISDIR)
+                raise os_error(errno.EISDIR)
         elif flags & os.O_DIRECTORY:
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         elif isinstance(node, Symlink):
-            raise failure(errno.ELOOP)
+            raise os_error(errno.ELOOP)
         elif writes:
             node = self._owned(found)
         assert node is not None, "the caller has looked"
@@ -291,7 +291,7 @@ class FileSystem:
     def _open_unnamed(self, path: str, flags: int, mode: int, base: Directory) -> OpenFile:
         directory = self.directory(path, base)
         if flags & os.O_ACCMODE == os.O_RDONLY:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         self._check_parent(directory)
         node = File(self.next_number(), mode & 0o7777, self.now_ns(), self.space)
         node.nlink = 0
@@ -300,17 +300,17 @@ class FileSystem:
     def truncate(self, path: str, size: int, base: Directory) -> None:
         found = self.find(path, base)
         if isinstance(found.node, Directory):
-            raise failure(errno.EISDIR)
+            raise os_error(errno.EISDIR)
         node = self._owned(found)
         if not isinstance(node, File):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         self.truncate_node(node, size)
 
     def truncate_node(self, node: File, size: int) -> None:
         if size < 0:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         if size > FILE_SIZE_MAX:
-            raise failure(errno.EFBIG)
+            raise os_error(errno.EFBIG)
         self.before("truncate", node)
         node.content.truncate(size)
         node.mtime_ns = node.ctime_ns = self.now_ns()
@@ -388,20 +388,20 @@ class FileSystem:
 
     def _owned(self, found: Found) -> Inode:
         if found.node is None:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         if self.lower is not None and found.name in found.parent.lower:
             return self.lower.lift(found.parent, found.name, found.node)
         return found.node
 
     def _check_parent(self, directory: Directory) -> None:
         if directory.gone:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
 
     def _enter(self, found: Found, node: Inode, what: str) -> None:
         """A new name for a node."""
         self._check_parent(found.parent)
         if self.space.limit is not None and self.space.used >= self.space.limit:
-            raise failure(errno.ENOSPC)
+            raise os_error(errno.ENOSPC)
         self.before("create", None)
         self._change(what, (found.parent, found.name, node))
 

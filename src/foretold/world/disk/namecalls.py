@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from foretold.kernel.file_patches import RealPath
 from foretold.world.disk.content import PAGE
-from foretold.world.disk.errors import failure
 from foretold.world.disk.lower import SOURCE_ENDINGS
 from foretold.world.disk.nodes import Directory, Symlink
 from foretold.world.disk.process import Process, real_path, text
+from foretold.world.oserrors import os_error
 
 _BLOCKS: Final = (1 << 40) // PAGE
 """How large a disk without a limit says it is: a terabyte."""
@@ -67,7 +67,7 @@ class NameCalls(Process):
     def readlink(self, path: Any, *, dir_fd: int | None = None) -> str | bytes:
         node = self.fs.node(text(path), self.base(dir_fd), follow=False)
         if not isinstance(node, Symlink):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         return os.fsencode(node.target) if isinstance(path, bytes) else node.target
 
     def _listed(self, path: Any, call: str) -> Directory:
@@ -80,7 +80,7 @@ class NameCalls(Process):
                 self.missing(call, path, None, error.errno)
                 raise
         if not isinstance(node, Directory):
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         return node
 
     def listdir(self, path: Any = None) -> list[Any]:
@@ -222,11 +222,11 @@ class NameCalls(Process):
 
     def getxattr(self, path: Any, attribute: Any, *, follow_symlinks: bool = True) -> bytes:
         self.node_at(path, None, follow=follow_symlinks)
-        raise failure(errno.ENODATA)
+        raise os_error(errno.ENODATA)
 
     def setxattr(self, path: Any, *args: Any, **names: Any) -> None:
         self.node_at(path, None)
-        raise failure(errno.ENOTSUP)
+        raise os_error(errno.ENOTSUP)
 
     removexattr = setxattr
 
@@ -235,12 +235,12 @@ class NameCalls(Process):
     def chdir(self, path: Any) -> None:
         node = self.node_at(path, None)
         if not isinstance(node, Directory):
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         self.cwd = node
 
     def getcwd(self) -> str:
         if self.cwd.gone:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         return self.cwd.path
 
     def getcwdb(self) -> bytes:

@@ -11,9 +11,9 @@ import os
 import select
 from typing import TYPE_CHECKING, Final
 
-from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import Device, Directory, File, Inode
 from foretold.world.net import descriptors
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.disk.calls import Calls
@@ -132,10 +132,10 @@ class OpenFile(descriptors.OpenDescriptor):
             self.unlock()
             return
         if kind not in (fcntl.LOCK_SH, fcntl.LOCK_EX):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         while not self.can_lock(kind):  # who was woken with others may be too late
             if operation & fcntl.LOCK_NB:
-                raise failure(errno.EWOULDBLOCK)
+                raise os_error(errno.EWOULDBLOCK)
             self.process.host.block_until(lambda: self.can_lock(kind), None)
         self.take_lock(kind)
 
@@ -148,12 +148,12 @@ class OpenFile(descriptors.OpenDescriptor):
 
     def pread(self, n: int, offset: int) -> bytes:
         if not self.readable_by_flags:
-            raise failure(errno.EBADF)
+            raise os_error(errno.EBADF)
         if n < 0 or offset < 0:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         node = self.node
         if isinstance(node, Directory):
-            raise failure(errno.EISDIR)
+            raise os_error(errno.EISDIR)
         if isinstance(node, Device):
             return node.read(n)
         file = self._file()
@@ -172,22 +172,22 @@ class OpenFile(descriptors.OpenDescriptor):
 
     def pwrite(self, data: bytes | memoryview, offset: int) -> int:
         if not self.writable_by_flags:
-            raise failure(errno.EBADF)
+            raise os_error(errno.EBADF)
         if offset < 0:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         if isinstance(self.node, Device):
             return self.node.write(len(data))
         file = self._file()
         if self._flags & os.O_APPEND:
             offset = file.content.size  # Linux appends whatever the offset says
         if offset + len(data) > FILE_SIZE_MAX:
-            raise failure(errno.EFBIG)
+            raise os_error(errno.EFBIG)
         if not len(data):
             return 0
         file, offset, data = self.fs.before_write(file, offset, data)
         n = file.content.write(offset, data)
         if not n:
-            raise failure(errno.ENOSPC)
+            raise os_error(errno.ENOSPC)
         self._changed()
         if self._flags & (os.O_SYNC | os.O_DSYNC):
             self.sync()
@@ -200,21 +200,21 @@ class OpenFile(descriptors.OpenDescriptor):
             hole = whence == os.SEEK_HOLE
             found = node.content.next_data(offset, hole=hole) if offset >= 0 else None
             if found is None:
-                raise failure(errno.ENXIO)
+                raise os_error(errno.ENXIO)
             position = found
         elif whence in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
             base = {os.SEEK_SET: 0, os.SEEK_CUR: self.offset, os.SEEK_END: size}[whence]
             position = base + offset
         else:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         if not 0 <= position <= OFFSET_MAX:
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         self.offset = position
         return position
 
     def truncate(self, size: int) -> None:
         if not self.writable_by_flags or not isinstance(self.node, File):
-            raise failure(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         self.fs.truncate_node(self.node, size)
 
     def sync(self) -> None:
@@ -223,7 +223,7 @@ class OpenFile(descriptors.OpenDescriptor):
 
     def _file(self) -> File:
         if not isinstance(self.node, File):
-            raise failure(errno.EISDIR if isinstance(self.node, Directory) else errno.EINVAL)
+            raise os_error(errno.EISDIR if isinstance(self.node, Directory) else errno.EINVAL)
         return self.node
 
     def _changed(self) -> None:

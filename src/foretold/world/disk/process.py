@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from foretold.kernel.computer import computer_of
 from foretold.kernel.file_patches import ELSEWHERE, RealPath
-from foretold.world.disk.errors import failure
 from foretold.world.disk.filesystem import FileSystem
 from foretold.world.disk.lower import LowerFile, RealFiles
 from foretold.world.disk.nodes import Directory, Inode
@@ -24,6 +23,7 @@ from foretold.world.disk.openfile import OpenFile
 from foretold.world.disk.walk import NullInPath
 from foretold.world.net import descriptors
 from foretold.world.net.descriptors import FIRST
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.disk.mapping import DiskMap
@@ -105,10 +105,10 @@ class Process:
     def _about_no_file(self, name: str, fd: int, found: descriptors.OpenDescriptor | None) -> Any:
         """A pipe or a socket where a path could stand."""
         if found is None:
-            raise failure(errno.EBADF)
+            raise os_error(errno.EBADF)
         if name == "stat":
             return found.stat(fd)
-        raise failure(errno.ENOTDIR if name in ("listdir", "scandir", "chdir") else errno.EINVAL)
+        raise os_error(errno.ENOTDIR if name in ("listdir", "scandir", "chdir") else errno.EINVAL)
 
     def _ask_others(self, name: str, args: tuple[Any, ...], names: dict[str, Any]) -> Any:
         """What is no file may be something else that has a path on this host."""
@@ -132,7 +132,7 @@ class Process:
             return self.cwd
         node = self.opened(dir_fd).node
         if not isinstance(node, Directory):
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         return node
 
     def opened(self, fd: int) -> OpenFile:
@@ -143,7 +143,7 @@ class Process:
         if not isinstance(found, OpenFile):
             if found is None and fd < FIRST:
                 raise Elsewhere
-            raise failure(errno.EBADF if found is None else errno.EINVAL)
+            raise os_error(errno.EBADF if found is None else errno.EINVAL)
         if self.maps:
             self.settle_maps()
         return found

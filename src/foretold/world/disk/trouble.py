@@ -11,8 +11,8 @@ import errno
 from typing import TYPE_CHECKING, Final
 
 from foretold.world.disk.content import SECTOR
-from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import File, Inode
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.tape import Stream
@@ -50,10 +50,10 @@ class DiskTrouble:
             self._felt("disk_stall")
         if self.failing and ("write" if what in ("create", "names") else what) in self.failing:
             self._felt("io_error")
-            raise failure(errno.EIO)
+            raise os_error(errno.EIO)
         if self.full and what in GROWS:
             self._felt("disk_full")
-            raise failure(errno.ENOSPC)
+            raise os_error(errno.ENOSPC)
 
     def before_write(
         self, file: File, offset: int, data: bytes | memoryview

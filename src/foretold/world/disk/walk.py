@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from foretold.world.disk.errors import failure
 from foretold.world.disk.nodes import Directory, Inode, Symlink
+from foretold.world.oserrors import os_error
 
 NAME_MAX: Final = 255
 PATH_MAX: Final = 4_096
@@ -58,12 +58,12 @@ def walk(
             at, last = (at.parent if name == ".." else at), name
             continue
         if len(name) > _SHORT and len(os.fsencode(name)) > NAME_MAX:
-            raise failure(errno.ENAMETOOLONG)
+            raise os_error(errno.ENAMETOOLONG)
         node = entry(at, name)
         if isinstance(node, Symlink) and (left or follow or (slash and follow is not None)):
             links += 1
             if links > LINKS_MAX:
-                raise failure(errno.ELOOP)
+                raise os_error(errno.ELOOP)
             if not left:
                 slash = slash or node.target.endswith("/")
             left += _parts(node.target)
@@ -77,23 +77,23 @@ def walk(
                 and node is not None
                 and not isinstance(node, Directory)
             ):
-                raise failure(errno.ENOTDIR)
+                raise os_error(errno.ENOTDIR)
             return Found(at, name, node, slash)
         if node is None:
-            raise failure(errno.ENOENT)
+            raise os_error(errno.ENOENT)
         if not isinstance(node, Directory):
-            raise failure(errno.ENOTDIR)
+            raise os_error(errno.ENOTDIR)
         at = node
     return Found(at.parent, last, at, slash)
 
 
 def _check(path: str) -> None:
     if not path:
-        raise failure(errno.ENOENT)
+        raise os_error(errno.ENOENT)
     if "\0" in path:
         raise NullInPath("embedded null byte")
     if len(path) >= PATH_MAX or (len(path) > PATH_MAX // 4 and len(os.fsencode(path)) >= PATH_MAX):
-        raise failure(errno.ENAMETOOLONG)
+        raise os_error(errno.ENAMETOOLONG)
 
 
 def _parts(path: str) -> list[str]:

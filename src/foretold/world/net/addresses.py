@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from foretold.world.net.stack import ANY
-from foretold.world.net.tcp import os_error
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host

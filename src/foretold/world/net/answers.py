@@ -20,8 +20,9 @@ from foretold.world.extensions import ExtensionCalls
 from foretold.world.importtime import import_time
 from foretold.world.net.readiness import Epoll, Poll, select_on
 from foretold.world.net.sockets import WorldSocket
-from foretold.world.net.tcp import TcpEnd, os_error
+from foretold.world.net.tcp import TcpEnd
 from foretold.world.net.unix import UnixDatagrams
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -61,7 +62,7 @@ def answers_of(host: Host) -> dict[str, Callable[..., Any]]:
 
     def kill(pid: int, number: int) -> None:
         if pid not in (host.pid(), 0, -1):
-            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+            raise os_error(errno.ESRCH)
         if number:  # 0 asks whether the process is there
             _raise_signal(host, number)
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from foretold.kernel.computer import FIRST
-from foretold.world.net.tcp import os_error
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host

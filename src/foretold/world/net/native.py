@@ -25,7 +25,7 @@ from foretold.world.net.descriptors import FIRST, NATIVE_FIRST, OpenDescriptor
 from foretold.world.net.readiness import ALWAYS, look_or_wait
 from foretold.world.net.sockaddr import address_at, sockaddr_of, write_addresses
 from foretold.world.net.sockets import WorldSocket
-from foretold.world.net.tcp import os_error
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host

@@ -9,7 +9,6 @@ order.
 from __future__ import annotations
 
 import errno
-import os
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,11 +31,11 @@ from foretold.world.net.tcp import (
     DEAD,
     SYN_GIVE_UP_NS,
     TcpEnd,
-    os_error,
 )
 from foretold.world.net.udp import UdpEnd
 from foretold.world.net.unix import UnixDatagrams, UnixEnd
 from foretold.world.net.wire import Wire
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.kernel.kernel import Kernel
@@ -263,7 +262,7 @@ class Network:
         if listener is None:
             raise os_error(errno.ECONNREFUSED)
         if listener.full:
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         server = UnixEnd(self, stack, end.number, "s")
         server.packets = end.packets
         server.local, server.remote = owner.bound, end.local or ""

@@ -10,8 +10,9 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
-from foretold.world.net.tcp import CLOSED, CONNECTING, TcpEnd, os_error
+from foretold.world.net.tcp import CLOSED, CONNECTING, TcpEnd
 from foretold.world.net.unix import UnixEnd
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.net.socketfile import SocketFile

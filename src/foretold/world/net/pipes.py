@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.kernel.computer import computer_of
 from foretold.world.net.descriptors import OpenDescriptor
-from foretold.world.net.tcp import os_error
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -61,7 +61,7 @@ class ReadEnd(PipeEnd):
         if not size:
             return b""
         if not self.content and self.other is not None:
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         data = bytes(self.content[:size])
         del self.content[:size]
         if self.other is not None:
@@ -103,9 +103,9 @@ class WriteEnd(PipeEnd):
         if not data:
             return 0
         if self.other is None:
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            raise os_error(errno.EPIPE)
         if self.room < min(len(data), ATOMIC_BYTES):
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         taken = data[: self.room]
         self.content += taken
         self.other.stir()
@@ -197,7 +197,7 @@ class EventCounter(OpenDescriptor):
         if size < EVENT_BYTES:
             raise os_error(errno.EINVAL)
         if not self._value:
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         taken = 1 if self._by_one else self._value
         self._value -= taken
         self.stir()
@@ -208,7 +208,7 @@ class EventCounter(OpenDescriptor):
         if len(data) < EVENT_BYTES or added > EVENTS_MAX:
             raise os_error(errno.EINVAL)
         if self._value + added > EVENTS_MAX:
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         self._value += added
         self.stir()
         return len(data)

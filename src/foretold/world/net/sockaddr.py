@@ -8,7 +8,7 @@ import socket
 import struct
 from typing import Any, Final
 
-from foretold.world.net.tcp import os_error
+from foretold.world.oserrors import os_error
 
 _FAMILY = struct.Struct("=H")
 _PORT = struct.Struct("!H")

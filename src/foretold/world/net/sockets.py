@@ -7,7 +7,6 @@ descriptor is ever made. asyncio's transports and all libraries above them run o
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import sys
 import warnings
@@ -20,9 +19,10 @@ from foretold.world.net.connections import forget_at_end
 from foretold.world.net.options import get_option, inherit, set_option, take_error
 from foretold.world.net.socketfile import SocketFile
 from foretold.world.net.stack import ANY, BoundAddress
-from foretold.world.net.tcp import CLOSED, CONNECTING, DEAD, OPEN, TcpEnd, os_error
+from foretold.world.net.tcp import CLOSED, CONNECTING, DEAD, OPEN, TcpEnd
 from foretold.world.net.udp import UdpEnd
 from foretold.world.net.unix import UnixDatagrams, UnixEnd
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.host import Host
@@ -592,7 +592,7 @@ class WorldSocket(socket.socket):
 
     def _would_block(self, ready: Callable[[], bool]) -> None:
         if self._timeout == 0.0 or (self._timeout is None and self._file.nonblocking):
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         self._wait_until(ready)
 
     def _wait_until(self, ready: Callable[[], bool]) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foretold.world.net.delivery import S
 from foretold.world.net.dns import is_ip
-from foretold.world.net.tcp import TcpEnd, os_error
+from foretold.world.net.tcp import TcpEnd
 from foretold.world.net.unixnames import UnixNames
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.kernel.kernel import Kernel

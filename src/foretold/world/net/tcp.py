@@ -10,7 +10,6 @@ Left out: congestion control, Nagle's algorithm, out-of-band data.
 from __future__ import annotations
 
 import errno
-import os
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from foretold.trace import encode
 from foretold.world.net.chunks import take
 from foretold.world.net.delivery import HEADER_BYTES, RTO_NS_MIN, Delivery, S
 from foretold.world.net.wire import Timer
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.knowledge import Known
@@ -38,11 +38,6 @@ SHOWN_BYTES = 128
 TLS_HANDSHAKE = b"\x16\x03"
 
 CLOSED, CONNECTING, OPEN, DEAD = "closed", "connecting", "open", "dead"
-
-
-def os_error(number: int) -> OSError:
-    """The exception that Python raises for an errno."""
-    return OSError(number, os.strerror(number))
 
 
 class TcpEnd(Delivery):
@@ -173,14 +168,14 @@ class TcpEnd(Delivery):
             return b""
         if self.state != OPEN:
             raise os_error(errno.ENOTCONN)
-        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        raise os_error(errno.EAGAIN)
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
         """Take as much of `data` as there is room for; returns how much."""
         if self.error:
             self.take_error()
         if self.was_reset or self.fin_wanted or self.state == DEAD:
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            raise os_error(errno.EPIPE)
         if self.state != OPEN:
             raise os_error(errno.EAGAIN if self.state == CONNECTING else errno.EPIPE)
         size = len(data)
@@ -191,7 +186,7 @@ class TcpEnd(Delivery):
         room = self.room()
         if room <= 0:
             self._want_room()
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         taken = bytes(data) if size <= room else bytes(memoryview(data)[:room])
         size = len(taken)
         if self.network.knowledge is not None:

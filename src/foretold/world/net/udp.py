@@ -10,7 +10,6 @@ datagrams as a cause of loss.
 from __future__ import annotations
 
 import errno
-import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +19,7 @@ from foretold.tape import Stream
 from foretold.trace import encode
 from foretold.world.net.addresses import mapped, unmapped
 from foretold.world.net.stack import ANY, BoundAddress
-from foretold.world.net.tcp import os_error
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.knowledge import Known
@@ -224,7 +223,7 @@ class UdpEnd:
             number, self.error = self.error, 0
             raise os_error(number)
         if not self.received:
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         data, source, known = self.received[0]
         self.truncated = len(data) > size
         if known is not None and self.network.knowledge is not None:

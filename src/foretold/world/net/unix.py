@@ -8,14 +8,14 @@ Left out: descriptors and credentials sent along (SCM_RIGHTS, SCM_CREDENTIALS), 
 from __future__ import annotations
 
 import errno
-import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from foretold.trace import encode
 from foretold.world.net.chunks import take
-from foretold.world.net.tcp import CLOSED, DEAD, OPEN, TcpEnd, os_error
+from foretold.world.net.tcp import CLOSED, DEAD, OPEN, TcpEnd
 from foretold.world.net.udp import UdpEnd
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.net.network import Network
@@ -94,13 +94,13 @@ class UnixEnd(TcpEnd):
         if self.state not in (OPEN, DEAD):
             raise os_error(errno.ENOTCONN)
         if self.state == DEAD or self.fin_wanted or self.hung_up or self._unix_peer().eof_received:
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            raise os_error(errno.EPIPE)
         size, room = len(data), self.send_limit - self.used_bytes
         if self.packets and size > self.send_limit - PER_MESSAGE_BYTES:
             raise os_error(errno.EMSGSIZE)
         if room <= 0 or (self.packets and size + PER_MESSAGE_BYTES > room):
             self._wants_room = True
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         step, sent = size if self.packets else PIECE_BYTES, 0
         while self.packets or (sent < size and self.used_bytes < self.send_limit):
             piece = bytes(memoryview(data)[sent : sent + step])
@@ -180,14 +180,14 @@ class UnixDatagrams(UdpEnd):
         """To a socket's address, or to the peer if that is None."""
         target = self._peer_now() if address is None else self._find(address)
         if self.shut_write or target.shut_read:
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            raise os_error(errno.EPIPE)
         if target.peer is not None and target.peer is not self:
             raise os_error(errno.EPERM)
         if len(data) > BUFFER_BYTES - PER_MESSAGE_BYTES:
             raise os_error(errno.EMSGSIZE)
         if target.full:
             target.wake_for_room(self)
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         target.takes(data, self.local)
         return len(data)
 
@@ -217,7 +217,7 @@ class UnixDatagrams(UdpEnd):
         if not self.received:
             if self.shut_read:
                 return b"", None
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise os_error(errno.EAGAIN)
         data, source, _ = self.received[0]
         self.truncated = len(data) > size
         if not peek:

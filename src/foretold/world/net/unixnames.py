@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from foretold.world.net.tcp import os_error
+from foretold.world.oserrors import os_error
 
 if TYPE_CHECKING:
     from foretold.world.net.socketfile import SocketFile

@@ -5,6 +5,6 @@ from __future__ import annotations
 import os
 
 
-def failure(number: int) -> OSError:
-    """The exception that Python makes of an error number."""
+def os_error(number: int) -> OSError:
+    """The exception that Python makes of an error number, of the class that belongs to it."""
     return OSError(number, os.strerror(number))
