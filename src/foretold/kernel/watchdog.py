@@ -120,7 +120,7 @@ class Watch:
         if self._still_s >= self.still_s_max or (is_late and self._still_s > self._spent_s / 4):
             self._cut(self._stands_still())
         elif is_late and not self._still_s:
-            self._cut(self._takes_too_long())
+            self._cut(took_too_long(self.wall_s_max, "", self._standing()))
         # Else it is late, and has just stopped. Which of both it is will soon be known, for a third
         # of the limit at most: on a busy machine a hang may begin just before its limit.
         elif now_s > deadline_s:
@@ -172,9 +172,6 @@ class Watch:
             "(C code does not know of virtual time), or a service that does not answer? "
             f"Raise the limit with wall_s_max=… if it is meant to.\n{self._standing()}"
         )
-
-    def _takes_too_long(self) -> LimitExceeded:
-        return took_too_long(self.wall_s_max, "", self._standing())
 
     def acknowledge(self) -> LimitExceeded | None:
         """The driver is back: why it was interrupted. What is left of the run gets a little time
@@ -379,11 +376,8 @@ class Watchdog:
             self._last_resort.put_off(self._resort_s if idle <= IDLE_NAPS_MAX else 0)
             if idle > IDLE_NAPS_MAX:
                 self._keeper = None
-                if self._watch is not None and self._process_has_no_keeper():
+                if self._watch is not None and self._keeper is None:
                     self._keeper = keeper  # a run has begun at this very moment
-
-    def _process_has_no_keeper(self) -> bool:
-        return self._keeper is None
 
     def _look(self) -> bool:
         self._looking = True

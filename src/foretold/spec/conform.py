@@ -193,7 +193,7 @@ class _Course:
         self.steps: list[PlayedCall] = []
 
     async def run(self, real: Any, world: Any) -> None:
-        system = await _value(real(world) if _takes_world(real) else real())
+        system = await _value(real(world) if signature_of(real).parameters else real())
         try:
             while True:
                 free = [a for a, calls in self._left.items() if calls and a not in self._waiting]
@@ -246,10 +246,6 @@ def _call_text(call: Call) -> str:
 
 async def _value(given: Any) -> Any:
     return await given if inspect.isawaitable(given) else given
-
-
-def _takes_world(real: Any) -> bool:
-    return bool(signature_of(real).parameters)
 
 
 def _named(programs: Any) -> dict[str, Program]:

@@ -30,7 +30,7 @@ def join_threads(crew: Crew | None) -> list[str]:
     waited = [s for s in crew.living() if not s.daemon]
     if waited:
         names = ", ".join(s.actor.name for s in waited)
-        crew.block(crew.main, f"the end of {names}", lambda: _all_ended(waited))
+        crew.block(crew.main, f"the end of {names}", lambda: all(s.state is ENDED for s in waited))
     return threads_left(crew)
 
 
@@ -40,10 +40,6 @@ def threads_left(crew: Crew) -> list[str]:
     for strand in left:
         crew.kernel.trace.note("left running", strand.actor.name)
     return [f"{strand.actor.name} at {place_of_strand(strand)}" for strand in left]
-
-
-def _all_ended(waited: list[Strand]) -> bool:
-    return all(s.state is ENDED for s in waited)
 
 
 def _send_idle_workers_home(crew: Crew) -> None:

@@ -180,7 +180,7 @@ class _Search:
 
     def _made_late(self, crucial_ns: list[int]) -> Iterator[None]:
         """The same values at the same times; each step late, alone and together with others."""
-        calm = self._stock.derived(schedule=_without_slows(self._stock.schedule))
+        calm = self._stock.derived(schedule=Schedule.of(self._stock.schedule.holds.values()))
         known: set[tuple[tuple[str, str, int], ...]] = set()
         heap: list[tuple[int, int, Tape, Lateness]] = []
         numbers = count()
@@ -226,10 +226,6 @@ class _Search:
 
 def _is_the_worlds(stream: str) -> bool:
     return stream.split("/")[0] in NOT_THE_PROGRAMS
-
-
-def _without_slows(schedule: Schedule) -> Schedule:
-    return Schedule.of(schedule.holds.values())  # those of threads: the others mean nothing here
 
 
 def _steps_of(seen: Brief) -> Sequence[StepAt]:

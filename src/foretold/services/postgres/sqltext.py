@@ -329,7 +329,7 @@ class _Reader:
         elif word == "into" and level.verb in ("insert", "merge", "select"):
             self._table_at(place + 1, writes=True)
         elif word == "as" and self._names_query(place):
-            self._named.add(self._query_name(place))
+            self._named.add(self.at(self._before_columns(place)).value)
         elif word == "for" and self.at(place + 1).is_word(*_LOCKS) and level.verb == "select":
             self.reading.locks_rows = True
         elif word in _ENDS_FROM and word not in ("on", "for"):
@@ -373,9 +373,6 @@ class _Reader:
                 place -= 1
             place -= 1
         return place
-
-    def _query_name(self, place: int) -> str:
-        return self.at(self._before_columns(place)).value
 
     def _table_at(self, place: int, *, writes: bool = False) -> None:
         """Take note of the table whose name begins there, if one does."""

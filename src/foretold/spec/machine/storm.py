@@ -355,13 +355,10 @@ class _Case:
         whole = {
             way.order: renamed(ending, made)
             for way, ending in self._known.items()
-            if self._is_whole(way) and not way.shaken
+            if len(way.order) == len(self._stormed.calls) and not way.shaken
         }
         together = renamed(self._stormed.ending, made)
         return NotSerial(not_serial(self._stormed.calls, together, whole))
-
-    def _is_whole(self, way: Serial) -> bool:
-        return len(way.order) == len(self._stormed.calls)
 
     def _is_explained(self, made: Made, how: str = "") -> bool:
         together = renamed(self._stormed.ending, made)

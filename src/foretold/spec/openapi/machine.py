@@ -349,7 +349,7 @@ def openapi(
         "resources": resources,
         "pages": properties.pages_of(document.operations()),
         "operations": {},
-        "app": app if app is not None or _is_schema(app_or_schema) else app_or_schema,
+        "app": app if app is not None or not callable(app_or_schema) else app_or_schema,
         "strict": strict,
         "given_credentials": staticmethod(credentials) if callable(credentials) else credentials,
         "actors": actors,
@@ -386,10 +386,6 @@ def is_factory(given: Any) -> bool:
         return False
     parameters = signature_of(given).parameters.values()
     return all(p.default is not p.empty for p in parameters)
-
-
-def _is_schema(given: Any) -> bool:
-    return not callable(given)
 
 
 def _chosen(operations: list[ApiOperation], only: list[str], skip: list[str]) -> list[ApiOperation]:

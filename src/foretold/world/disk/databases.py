@@ -306,7 +306,7 @@ class DatabaseFile:
                 return None
             while number >= len(shared.regions):
                 shared.regions.append(ctypes.create_string_buffer(size))
-            self._grow_shm_file(size * len(shared.regions))
+            self._alive().truncate(self._shm_path(), size * len(shared.regions))
         return ctypes.addressof(shared.regions[number])
 
     def _shm_path(self) -> str:
@@ -318,9 +318,6 @@ class DatabaseFile:
             fd = self._calls.open(self._shm_path(), flags, _MODE)
             assert isinstance(fd, int), "what is written to is not the real one"
             self._calls.close(fd)
-
-    def _grow_shm_file(self, size: int) -> None:
-        self._alive().truncate(self._shm_path(), size)
 
     def shm_lock(self, first: int, n: int, *, exclusive: bool) -> bool:
         """`xShmLock`: False if another connection is in the way."""
