@@ -25,14 +25,10 @@ def cut_blocks(tape: Tape, still_fails: StillFails) -> Tape:
     for name in list(tape.choices):
         if is_structure(name):
             tape = _cut_counted(tape, name, still_fails)
-            tape = _cut_between(tape, name, still_fails, _is_one_more)
+            tape = _cut_between(tape, name, still_fails, lambda choice: choice.bound == 2)
             if len(tape.choices.get(name, ())) <= SHORT_MAX:
                 tape = _cut_between(tape, name, still_fails, lambda choice: True)
     return tape
-
-
-def _is_one_more(choice: Choice) -> bool:
-    return choice.bound == 2
 
 
 def _cut_between(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Key, Schedule
+from foretold.tape.shrink.choices import lowest
 from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
@@ -25,8 +26,12 @@ _NUMBERED = re.compile(r"(.+?)-\d+")
 
 def drop_holds(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     """The fewest holds that still fail."""
-    schedule = tape.schedule
-    return fewest(tape, schedule.holds.values(), schedule.slows.values(), still_fails)
+    holds, slows = list(tape.schedule.holds.values()), tape.schedule.slows.values()
+
+    def with_only(kept: list[Hold]) -> Tape:
+        return tape.derived(schedule=Schedule.of([*kept, *slows]))
+
+    return fewest(tape, holds, with_only, still_fails)
 
 
 def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
@@ -148,16 +153,12 @@ def until_someone_ended(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape
 def _shorter(tape: Tape, key: Key, still_fails: Callable[[Tape], bool]) -> Tape:
     """Until an earlier step of the same one, if nobody's end will do."""
     hold = tape.schedule.holds[key]
-    low, high = 1, hold.until_step
-    while low < high:
-        middle = (low + high) // 2
-        holds = {**tape.schedule.holds, key: replace(hold, until_step=middle)}
-        candidate = tape.derived(schedule=Schedule(holds, tape.schedule.slows))
-        if still_fails(candidate):
-            tape, high = candidate, middle
-        else:
-            low = middle + 1
-    return tape
+
+    def candidate(until_step: int) -> Tape:
+        holds = {**tape.schedule.holds, key: replace(hold, until_step=until_step)}
+        return tape.derived(schedule=Schedule(holds, tape.schedule.slows))
+
+    return lowest(tape, hold.until_step, candidate, still_fails)
 
 
 def _better_words(tape: Tape, hold: Hold, crowd: Counter[str]) -> Iterator[Hold]:

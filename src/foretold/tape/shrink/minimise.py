@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from foretold.tape.schedule import Exception_, Schedule
 from foretold.tape.tape import Tape
 
 T = TypeVar("T")
@@ -13,23 +12,22 @@ T = TypeVar("T")
 
 def fewest(
     tape: Tape,
-    given: Iterable[Exception_],
-    others: Iterable[Exception_],
+    items: Sequence[T],
+    with_only: Callable[[list[T]], Tape],
     still_fails: Callable[[Tape], bool],
 ) -> Tape:
-    """The tape with the fewest of the given entries of its schedule that still fails."""
-    best, others = tape, list(others)
+    """The tape with the fewest of these items that still fails; `with_only` makes it."""
+    best = tape
 
-    def fails_with(entries: list[Exception_]) -> bool:
+    def fails_with(kept: list[T]) -> bool:
         nonlocal best
-        candidate = tape.derived(schedule=Schedule.of([*entries, *others]))
+        candidate = with_only(kept)
         if still_fails(candidate):
             best = candidate
             return True
         return False
 
-    if entries := list(given):
-        smallest_sublist(entries, fails_with)
+    smallest_sublist(items, fails_with)
     return best
 
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from foretold.tape.schedule import SLOW_NS_MAX, Key, Schedule
+from foretold.tape.schedule import SLOW_NS_MAX, Key, Schedule, Slow
 from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
@@ -18,8 +18,12 @@ ADDED_UP_MAX = 8
 
 def drop_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     """The fewest slow steps that still fail."""
-    schedule = tape.schedule
-    return fewest(tape, schedule.slows.values(), schedule.holds.values(), still_fails)
+    slows, holds = list(tape.schedule.slows.values()), tape.schedule.holds.values()
+
+    def with_only(kept: list[Slow]) -> Tape:
+        return tape.derived(schedule=Schedule.of([*holds, *kept]))
+
+    return fewest(tape, slows, with_only, still_fails)
 
 
 def add_up_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:

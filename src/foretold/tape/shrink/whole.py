@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from foretold.tape.schedule import Schedule
 from foretold.tape.shrink.edit import with_values
-from foretold.tape.shrink.minimise import smallest_sublist
+from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
 SOONER = (1, 2, 4, 8, 16, 32)
@@ -46,19 +46,12 @@ def _family(name: str) -> str:
 
 def calm_streams(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     """Leave out every stream that is not needed: all of its choices become calm."""
-    best = tape
-
-    def fails_with(names: list[str]) -> bool:
-        nonlocal best
-        candidate = tape.derived(choices={name: tape.choices[name] for name in names})
-        if still_fails(candidate):
-            best = candidate
-            return True
-        return False
-
     names = [name for name, entries in tape.choices.items() if any(c.value for c in entries)]
-    smallest_sublist(names, fails_with)
-    return best
+
+    def with_only(kept: list[str]) -> Tape:
+        return tape.derived(choices={name: tape.choices[name] for name in kept})
+
+    return fewest(tape, names, with_only, still_fails)
 
 
 def one_of_many(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
