@@ -18,7 +18,7 @@ from foretold.tape.shrink.calm import calm_choices
 from foretold.tape.shrink.choices import lower_choices
 from foretold.tape.shrink.configuration import narrow_settings
 from foretold.tape.shrink.cut import cut_blocks
-from foretold.tape.shrink.edit import fingerprint, streams_of
+from foretold.tape.shrink.edit import StillFails, fingerprint, streams_of
 from foretold.tape.shrink.holds import (
     drop_holds,
     one_long_hold,
@@ -31,7 +31,6 @@ from foretold.tape.shrink.together import add_up, lower_alike, lower_equal, one_
 from foretold.tape.shrink.whole import calm_streams, calm_world, one_of_many
 from foretold.tape.tape import Tape
 
-StillFails = Callable[[Tape], bool]
 Pass = Callable[[Tape, StillFails], Tape]
 Foresee = Callable[[Tape, Callable[[int], list[Tape]]], object]
 

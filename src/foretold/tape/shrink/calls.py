@@ -8,10 +8,10 @@ call goes and its fault moves to a neighbour; and actors are put in the order in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from foretold.tape.shrink.edit import Spot, value_at, with_values
+from foretold.tape.shrink.edit import Spot, StillFails, value_at, with_values
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Tape
 
@@ -21,8 +21,6 @@ _SLOT = re.compile(r"machine/(\d+)")
 _DELAY, _ACTOR = "after the call", "actor"
 ACTOR_PLACES = 2
 """Who acts stands at the beginning of a slot; an argument may have the same name."""
-
-StillFails = Callable[[Tape], bool]
 
 
 def slots_of(tape: Tape) -> list[int]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from foretold.tape.shrink.edit import Spot, departures, with_values
+from foretold.tape.shrink.edit import Spot, StillFails, departures, with_values
 from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
 
-def calm_choices(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def calm_choices(tape: Tape, still_fails: StillFails) -> Tape:
     """Make all choices calm but the fewest that are needed, wherever they stand."""
     drawn = departures(tape)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from foretold.tape.shrink.edit import is_structure, value_at, with_values, without
+from foretold.tape.shrink.edit import StillFails, is_structure, value_at, with_values, without
 from foretold.tape.streams import BYTES_SEED_BOUND
 from foretold.tape.tape import Tape
 
 SEEDS_TRIED = 4
 
 Candidate = Callable[[int], Tape]
-StillFails = Callable[[Tape], bool]
 
 
 def lower_choices(tape: Tape, still_fails: StillFails) -> Tape:

@@ -7,14 +7,13 @@ of the tape does not look at that `profile`, but one by seed takes it from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from foretold.tape.shrink.edit import StillFails
 from foretold.tape.tape import Tape
 
 WIDENING = ("faults", "preempt")
 
 
-def narrow_settings(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def narrow_settings(tape: Tape, still_fails: StillFails) -> Tape:
     """Leave out each of the settings that is not needed."""
     for name in WIDENING:
         if tape.settings.get(name):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from foretold.tape.shrink.edit import is_structure, without
+from foretold.tape.shrink.edit import StillFails, is_structure, without
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Tape
 
@@ -16,8 +16,6 @@ BLOCKS_ACROSS_MAX = 12
 PERIOD_MAX = 12
 SHORT_MAX = 12
 """A stream of so few choices is tried at every place."""
-
-StillFails = Callable[[Tape], bool]
 
 
 def cut_blocks(tape: Tape, still_fails: StillFails) -> Tape:

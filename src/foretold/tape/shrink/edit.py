@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Tape
 
+StillFails = Callable[[Tape], bool]
+"""The question of a pass: does the failure remain on this tape?"""
 Spot = tuple[str, int]
 """A choice: its stream, and its place there."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
 from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Key, Schedule
 from foretold.tape.shrink.choices import lowest
+from foretold.tape.shrink.edit import StillFails
 from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
@@ -24,7 +25,7 @@ FIRST_STEPS = 3
 _NUMBERED = re.compile(r"(.+?)-\d+")
 
 
-def drop_holds(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def drop_holds(tape: Tape, still_fails: StillFails) -> Tape:
     """The fewest holds that still fail."""
     holds, slows = list(tape.schedule.holds.values()), tape.schedule.slows.values()
 
@@ -34,7 +35,7 @@ def drop_holds(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     return fewest(tape, holds, with_only, still_fails)
 
 
-def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def one_long_hold(tape: Tape, still_fails: StillFails) -> Tape:
     """Most ordering bugs are one sentence: "hold A there until B has ended". Try those first.
 
     A random walk writes the same thing as dozens of short holds that no deletion can join.
@@ -61,7 +62,7 @@ def one_long_hold(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     return tape
 
 
-def two_into_one(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def two_into_one(tape: Tape, still_fails: StillFails) -> Tape:
     """Two short holds that prepare what one long one does at once, or one where nobody ends."""
     holds = list(tape.schedule.holds.values())
     slows = list(tape.schedule.slows.values())
@@ -126,7 +127,7 @@ def _crowd(tape: Tape) -> Counter[str]:
     return Counter(_kind(name) for name in named.union(*tape.cast.values()))
 
 
-def until_someone_ended(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def until_someone_ended(tape: Tape, still_fails: StillFails) -> Tape:
     """Say holds in better words: not smaller, but the same failure.
 
     "Until b had ended" says more than "until b had made its 6th step", let alone "until the 3rd
@@ -150,7 +151,7 @@ def until_someone_ended(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape
     return tape
 
 
-def _shorter(tape: Tape, key: Key, still_fails: Callable[[Tape], bool]) -> Tape:
+def _shorter(tape: Tape, key: Key, still_fails: StillFails) -> Tape:
     """Until an earlier step of the same one, if nobody's end will do."""
     hold = tape.schedule.holds[key]
 

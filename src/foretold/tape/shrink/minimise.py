@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from foretold.tape.shrink.edit import StillFails
 from foretold.tape.tape import Tape
 
 T = TypeVar("T")
@@ -14,7 +15,7 @@ def fewest(
     tape: Tape,
     items: Sequence[T],
     with_only: Callable[[list[T]], Tape],
-    still_fails: Callable[[Tape], bool],
+    still_fails: StillFails,
 ) -> Tape:
     """The tape with the fewest of these items that still fails; `with_only` makes it."""
     best = tape

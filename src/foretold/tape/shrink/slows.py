@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from foretold.tape.schedule import SLOW_NS_MAX, Key, Schedule, Slow
+from foretold.tape.shrink.edit import StillFails
 from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
@@ -16,7 +17,7 @@ ADDED_UP_MAX = 8
 """Of more slow steps, not all pairs are tried."""
 
 
-def drop_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def drop_slows(tape: Tape, still_fails: StillFails) -> Tape:
     """The fewest slow steps that still fail."""
     slows, holds = list(tape.schedule.slows.values()), tape.schedule.holds.values()
 
@@ -26,7 +27,7 @@ def drop_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     return fewest(tape, slows, with_only, still_fails)
 
 
-def add_up_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def add_up_slows(tape: Tape, still_fails: StillFails) -> Tape:
     """One step is late by what two were late by, wherever that still fails."""
     if len(tape.schedule.slows) > ADDED_UP_MAX:
         return tape
@@ -44,14 +45,14 @@ def _added_up(tape: Tape) -> Iterator[Tape]:
             yield tape.derived(schedule=Schedule(tape.schedule.holds, left))
 
 
-def shorten_slows(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def shorten_slows(tape: Tape, still_fails: StillFails) -> Tape:
     """Each slow step as short as it may be, roughly."""
     for key in list(tape.schedule.slows):
         tape = _shorten(tape, key, still_fails)
     return tape
 
 
-def _shorten(tape: Tape, key: Key, still_fails: Callable[[Tape], bool]) -> Tape:
+def _shorten(tape: Tape, key: Key, still_fails: StillFails) -> Tape:
     slow = tape.schedule.slows[key]
     low, high = 0, slow.ns
     while high - low > high // GRAIN + 1:

@@ -13,14 +13,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from foretold.tape.shrink.edit import is_structure
+from foretold.tape.shrink.edit import StillFails, is_structure
 from foretold.tape.shrink.minimise import smallest_sublist
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Tape
 
 MORE, AFTER, FROM, TAKE = "one more step", ", after ", "from ", "take "
 
-StillFails = Callable[[Tape], bool]
 Value = tuple[int, int]
 """A value in a bundle: the number of the step that added it, and which of that step's it is."""
 

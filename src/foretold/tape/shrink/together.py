@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from foretold.tape.shrink.choices import lowest
-from foretold.tape.shrink.edit import Spot, departures, is_structure, value_at, with_values
+from foretold.tape.shrink.edit import (
+    Spot,
+    StillFails,
+    departures,
+    is_structure,
+    value_at,
+    with_values,
+)
 from foretold.tape.tape import Tape
 
 GROUPS_MAX = 16
 NEIGHBOURS = 3
 LARGE_TRIED_MAX = 16
-
-StillFails = Callable[[Tape], bool]
 
 
 def lower_equal(tape: Tape, still_fails: StillFails) -> Tape:

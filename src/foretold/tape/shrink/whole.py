@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from foretold.tape.schedule import Schedule
-from foretold.tape.shrink.edit import with_values
+from foretold.tape.shrink.edit import StillFails, with_values
 from foretold.tape.shrink.minimise import fewest
 from foretold.tape.tape import Tape
 
@@ -21,7 +21,7 @@ COARSE_FROM = 8
 """Of fewer streams each is soon tried by itself."""
 
 
-def calm_world(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def calm_world(tape: Tape, still_fails: StillFails) -> Tape:
     """A run that drew much: most of it may be needless at once. First only what the program drew is
     kept, in calm order; then all but the faults; then all but what was late or held."""
     drawn = [name for name, entries in tape.choices.items() if any(c.value for c in entries)]
@@ -44,7 +44,7 @@ def _family(name: str) -> str:
     return name.partition("/")[0]
 
 
-def calm_streams(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def calm_streams(tape: Tape, still_fails: StillFails) -> Tape:
     """Leave out every stream that is not needed: all of its choices become calm."""
     names = [name for name, entries in tape.choices.items() if any(c.value for c in entries)]
 
@@ -54,7 +54,7 @@ def calm_streams(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
     return fewest(tape, names, with_only, still_fails)
 
 
-def one_of_many(tape: Tape, still_fails: Callable[[Tape], bool]) -> Tape:
+def one_of_many(tape: Tape, still_fails: StillFails) -> Tape:
     """One fault at the right moment does what several did that only made the run wait for it.
 
     None of those can go alone: without it, the one that matters would come too late. So all others
