@@ -335,7 +335,9 @@ class Network:
         one, other = map(self._stack, between)
         return f"{one.name} <-> {other.name}"
 
-    def _note_share(self, what: str, p: float, between: tuple[HostName, HostName] | None) -> None:
+    def _set_share(self, what: str, p: float, between: tuple[HostName, HostName] | None) -> None:
+        for path in self._between(between):
+            path.set(**{what: p})
         how = f"of {p * 100:g}%" if p else "over"
         self._note(f"{what} {self._where(between)} {how}")
 
@@ -355,21 +357,15 @@ class Network:
 
     def loss(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         check_number("loss", p, at_least=0, below=1)
-        for path in self._between(between):
-            path.set(loss=p)
-        self._note_share("loss", p, between)
+        self._set_share("loss", p, between)
 
     def duplication(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         check_number("duplication", p, at_least=0, at_most=1)
-        for path in self._between(between):
-            path.set(duplication=p)
-        self._note_share("duplication", p, between)
+        self._set_share("duplication", p, between)
 
     def reordering(self, p: float, between: tuple[HostName, HostName] | None = None) -> None:
         check_number("reordering", p, at_least=0, at_most=1)
-        for path in self._between(between):
-            path.set(reordering=p)
-        self._note_share("reordering", p, between)
+        self._set_share("reordering", p, between)
 
     def bandwidth(
         self, bytes_per_s: float | None, between: tuple[HostName, HostName] | None = None
