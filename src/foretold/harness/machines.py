@@ -23,7 +23,6 @@ from foretold.spec.machine.actors import Actor, make_actors
 from foretold.spec.machine.calls import AFTER_ALL, AT_ONCE, Call
 from foretold.spec.machine.course import P_CALL, PAUSES_S, STREAM, Course
 from foretold.spec.machine.machine import Machine, blueprint_of, named_main, options_for
-from foretold.spec.machine.printing import arguments_text
 from foretold.spec.machine.rules import Rule
 
 if TYPE_CHECKING:
@@ -120,10 +119,7 @@ class ScriptedCourse(Course):
             call.arguments[name] = self._value(step, step.payload[name], rule.arguments[name])
         if self._shelves is not None:
             call.references = self._shelves.drawn
-        if self.world.trace.detail:
-            call.shown = arguments_text(call)
-        if rule.wants_actor:
-            call.arguments["actor"] = actor
+        self.complete(call)
         return call
 
     def _value(self, step: Act, value: Any, strategy: Any) -> Any:

@@ -427,11 +427,15 @@ class Course:
             omens = self.world.tape.stream("prophecy", number)
             call.fates = {name: each.draw(omens) for name, each in rule.prophecies.items()}
             call.arguments.update(call.fates)
+        self.complete(call)
+        return call
+
+    def complete(self, call: Call) -> None:
+        """A call has all of its own arguments."""
         if self.world.trace.detail:
             call.shown = arguments_text(call)
-        if rule.wants_actor:
-            call.arguments["actor"] = actor
-        return call
+        if call.rule.wants_actor:
+            call.arguments["actor"] = call.actor
 
     def _draw_arguments(self, call: Call, stream: Stream) -> bool:
         """False if a strategy gives no value: then there is no call."""
