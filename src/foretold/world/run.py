@@ -30,7 +30,6 @@ from foretold.kernel.schedulers.profile import Profile
 from foretold.kernel.session import begin_run, note_failure, session
 from foretold.kernel.threads import executors
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
-from foretold.kernel.threads.preempt import preempt_text
 from foretold.kernel.threads.stacks import note_failed_main
 from foretold.kernel.watchdog import RunCut, watchdog
 from foretold.tape import Tape, load
@@ -46,7 +45,7 @@ from foretold.world.ending import (
     report_started_too_late,
     report_unseen,
 )
-from foretold.world.faults import FaultSet, faults_text
+from foretold.world.faults import FaultSet
 from foretold.world.programs import program_of
 from foretold.world.settings import Settings
 from foretold.world.standing import standing, watch_over
@@ -157,8 +156,8 @@ def run(
     changes = {
         "order": order,
         "strategy": strategy,
-        "faults": None if faults is None else faults_text(faults),
-        "preempt": None if preempt is None else preempt_text(preempt),
+        "faults": faults,
+        "preempt": preempt,
         "exact_time": exact_time,
         "epoch_s": epoch_s,
         "monotonic_s": monotonic_s,
@@ -466,15 +465,13 @@ def _call(world: World, main: Callable[[World], Any]) -> Any:
     loop = world.home.loop
     if not inspect.iscoroutine(result):
         result = _await(result)
-    return loop.run_until_complete(loop.create_task(result, name=_name_of(main, result)))
+    return loop.run_until_complete(
+        loop.create_task(result, name=getattr(result, "__name__", None) or "main")
+    )
 
 
 async def _await(awaitable: Any) -> Any:
     return await awaitable
-
-
-def _name_of(main: object, coro: Coroutine[Any, Any, Any]) -> str:
-    return getattr(coro, "__name__", None) or "main"
 
 
 def _finish_hosts_too(world: World) -> None:
