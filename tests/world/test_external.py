@@ -40,6 +40,7 @@ def test_every_form_of_an_answer() -> None:
         "GET /status": 404,
         "GET /pair": (503, "busy"),
         "GET /empty": (204, None),
+        "GET /xml": (200, "<a/>", {"Content-Type": "text/xml", "X-Left": "3"}),
         "POST /function": counts,
     }
 
@@ -60,6 +61,7 @@ def test_every_form_of_an_answer() -> None:
         "/status": (404, None, b""),
         "/pair": (503, "text/plain; charset=utf-8", b"busy"),
         "/empty": (204, None, b""),
+        "/xml": (200, "text/xml", b"<a/>"),
         "/function": (201, "application/json", b'{"n": 3, "host": "pay.example.com"}'),
     }
 
@@ -85,6 +87,29 @@ def test_a_recorder_takes_all_and_a_script_is_complete() -> None:
 
     with pytest.raises(UsageError, match=r"main called GET /other of pay\.example\.com, and no "):
         foretold.run(script, seed=1)
+
+
+def test_a_function_that_returns_nothing_fails_the_run() -> None:
+    """Its author has forgotten the answer: the program must not read `null`."""
+    calls: list[Any] = []
+
+    async def main(world: World) -> Any:
+        world.external(HOST, {"POST /charge": calls.append})
+        return await outcome("POST", "/charge")
+
+    with pytest.raises(UsageError, match=r"'POST /charge' of pay\.example\.com returned nothing"):
+        foretold.run(main, seed=1)
+
+
+def test_headers_of_an_answer() -> None:
+    """Where a thing is, how many calls are left."""
+
+    async def main(world: World) -> str:
+        world.external(HOST, {"POST /jobs": (202, None, {"Location": "/jobs/7"})})
+        async with httpx.AsyncClient(base_url=f"https://{HOST}") as client:
+            return (await client.post("/jobs")).headers["location"]
+
+    assert foretold.run(main, seed=1).value == "/jobs/7"
 
 
 def test_a_script_that_raises_fails_the_run() -> None:
@@ -224,6 +249,14 @@ def test_the_host_can_be_away() -> None:
         ("https://a.example.com/v1", None, r"right|host alone, such as world.external\('a.exam"),
         (HOST, {"/charge": {}}, "answers by route"),
         (HOST, ["GET /"], "answers by route"),
+        (HOST, {"GET /a?b=c": {}}, r'would fit no call\. Write "GET /a" with a function'),
+        (HOST, {"GET /": object()}, r"JSON, a text, bytes, a status, \(status, body\)"),
+        (HOST, {"GET /": outcome}, "is an async function"),
+        (HOST, {"GET /": 999}, "a status from 200 to 599; got 999"),
+        (HOST, {"GET /": None}, "got None. A status such as 204 has no body"),
+        (HOST, {"GET /": (200, "a", "b", "c")}, "JSON arrays are lists"),
+        (HOST, {"GET /": (200, "a", {"etag": 1})}, "headers of a scripted answer are a dict"),
+        (HOST, {"GET /": (200, "a", {"Content-Length": "1"})}, "without content-length"),
         ("main", None, "there is a program on that host already"),
     ],
 )

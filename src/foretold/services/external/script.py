@@ -3,7 +3,8 @@
     {"POST /v1/chat/completions": {"choices": []},      # 200 with this JSON
      "GET /v1/files/{name}": download,                  # a function of the call
      "DELETE /v1/files/{name}": 404,                    # a status without a body
-     "POST /v1/images": (202, {"id": 7})}               # a status and a body
+     "POST /v1/images": (202, {"id": 7}),               # a status and a body
+     "POST /v1/jobs": (202, None, {"location": "/v1/jobs/7"})}    # and headers
 
 A function gets the call and returns one of the others. It is a plain function: the host has no
 event loop. What it remembers between calls is the state of the outside world, so make it in the
@@ -12,9 +13,10 @@ test, for each run.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote
@@ -24,7 +26,7 @@ from foretold.errors import UsageError
 METHODS: Final = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS")
 _RIGHT: Final = (
     'answers by route, such as {"POST /v1/chat": {"text": "hello"}}; an answer is JSON, a text, '
-    "bytes, a status, a pair of status and body, or a function of the call"
+    "bytes, a status, (status, body), (status, body, headers), or a function of the call"
 )
 
 
@@ -83,6 +85,19 @@ class Script:
         method, _, path = str(route).partition(" ")
         if method not in METHODS or not path.startswith("/"):
             raise UsageError(f"world.external({self._name!r}) takes {_RIGHT}; got {route!r}")
+        if "?" in path:
+            raise UsageError(
+                f"world.external({self._name!r}): a route has no query: {route!r} would fit no "
+                f'call. Write "{route.partition("?")[0]}" with a function, which finds the query '
+                "in call.query"
+            )
+        if inspect.iscoroutinefunction(answer):
+            raise UsageError(
+                f"world.external({self._name!r}): the answer to {route!r} is an async function. "
+                "The host has no event loop: write def"
+            )
+        if not callable(answer):
+            as_answer(answer)  # what cannot be sent is told now, and not by the first call
         self.answers[route] = answer
 
     def route_of(self, method: str, path: str) -> tuple[str, dict[str, str]] | None:
@@ -106,7 +121,15 @@ class Script:
                 "with 404 if that is the answer"
             )
         answer = self.answers[found[0]]
-        return as_answer(answer(call) if callable(answer) else answer)
+        if not callable(answer):
+            return as_answer(answer)
+        made = answer(call)
+        if made is None:
+            raise UsageError(
+                f"the function for {found[0]!r} of {self._name} returned nothing. Return an "
+                "answer: {} for empty JSON, or a status such as 204"
+            )
+        return as_answer(made)
 
 
 def _parameters(route: str, line: str) -> dict[str, str] | None:
@@ -126,11 +149,14 @@ def as_answer(given: Any) -> ScriptedAnswer:
     """What a script says, as it is sent."""
     if isinstance(given, ScriptedAnswer):
         return given
+    if given is None:
+        raise UsageError(
+            f"world.external takes {_RIGHT}; got None. A status such as 204 has no body"
+        )
     if isinstance(given, int) and not isinstance(given, bool):
         return _checked(given, b"", "")
-    if isinstance(given, tuple) and len(given) == 2:
-        body = as_answer(given[1]) if given[1] is not None else ScriptedAnswer(200)
-        return _checked(given[0], body.body, body.media)
+    if isinstance(given, tuple):
+        return _from_tuple(given)
     if isinstance(given, bytes):
         return ScriptedAnswer(200, given, "application/octet-stream")
     if isinstance(given, str):
@@ -139,6 +165,28 @@ def as_answer(given: Any) -> ScriptedAnswer:
         return ScriptedAnswer(200, json.dumps(given).encode(), "application/json")
     except (TypeError, ValueError):
         raise UsageError(f"world.external takes {_RIGHT}; got {given!r}") from None
+
+
+def _from_tuple(given: tuple[Any, ...]) -> ScriptedAnswer:
+    """`(status, answer)`, or `(status, answer, headers)`."""
+    if len(given) not in (2, 3):
+        raise UsageError(f"world.external takes {_RIGHT}; got {given!r}. JSON arrays are lists")
+    headers = given[2] if len(given) == 3 else {}
+    if not isinstance(headers, Mapping) or not all(map(_is_header, headers.items())):
+        raise UsageError(
+            'the headers of a scripted answer are a dict of texts, such as {"retry-after": "5"}, '
+            f"without content-length, which foretold sends itself; got {headers!r}"
+        )
+    body = as_answer(given[1]) if given[1] is not None else ScriptedAnswer(200)
+    typed = any(name.lower() == "content-type" for name in headers)
+    answer = _checked(given[0], body.body, "" if typed else body.media)
+    return replace(answer, headers=tuple(headers.items()))
+
+
+def _is_header(pair: tuple[Any, Any]) -> bool:
+    if not all(isinstance(text, str) and text.isprintable() for text in pair):
+        return False
+    return pair[0].lower() not in ("content-length", "transfer-encoding")
 
 
 def _checked(status: Any, body: bytes, media: str) -> ScriptedAnswer:
