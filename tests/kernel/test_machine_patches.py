@@ -35,6 +35,7 @@ ASKED: dict[str, tuple[Callable[[], Any], Any]] = {
     "uname": (lambda: imported_uname().node, "main"),
     "libc": (platform.libc_ver, ("glibc", "2.36")),
     "architecture": (platform.architecture, ("64bit", "ELF")),
+    "system's name": (lambda: platform.freedesktop_os_release()["ID"], "debian"),
 }
 
 
@@ -44,6 +45,7 @@ def test_a_run_sees_the_simulated_machine(name: str) -> None:
     ask, expected = ASKED[name]
     vars(platform)["_uname_cache"] = None
     vars(platform)["_platform_cache"].clear()
+    vars(platform)["_os_release_cache"] = None
     assert foretold.run(ask).value == expected
     before = ask()
     assert foretold.run(ask).value == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
+import platform
 import sys
 import tempfile
 import textwrap
@@ -122,6 +123,23 @@ def test_what_linux_says_of_the_machine_is_missing(path: str) -> None:
             return file.read()
 
     assert foretold.run(provided).value == b"1 (app) R"
+
+
+def test_the_simulated_machine_says_which_system_it_has() -> None:
+    """Clients of HTTP services read it for their `User-Agent`. It is no file of the real machine
+    and none that the run wrote, and a program or a test may replace it."""
+    name = "/etc/os-release"
+
+    def main(world: World) -> None:
+        assert os.path.isfile(name)
+        assert "ID=debian\n" in pathlib.Path(name).read_text()
+        assert world.home.disk.tree("/etc") == {}
+        pathlib.Path(name).write_text("ID=other\n")
+        assert platform.freedesktop_os_release()["ID"] == "other"
+        assert world.home.disk.tree("/etc") == {name: b"ID=other\n"}
+
+    foretold.run(main)
+    foretold.run(lambda: pathlib.Path(name).read_text().index("ID=debian\n"))
 
 
 def test_places_for_data_are_empty_as_on_a_new_machine(tmp_path: pathlib.Path) -> None:

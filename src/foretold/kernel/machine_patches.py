@@ -67,6 +67,18 @@ def whole_text(*args: Any) -> Any:
         cache.update(before)
 
 
+def os_release(*args: Any) -> Any:
+    """`platform.freedesktop_os_release()`, which else remembers the first file that it read."""
+    if _answer("os.uname") is None:
+        return real_os_release(*args)
+    names = vars(platform)
+    before, names["_os_release_cache"] = names.get("_os_release_cache"), None
+    try:
+        return real_os_release(*args)
+    finally:
+        names["_os_release_cache"] = before
+
+
 # Only the code of these is used. Signatures are those of the originals, whose defaults they get.
 
 
@@ -94,6 +106,12 @@ def _platform(aliased: Any, terse: Any) -> Any:
     return machine_patches.whole_text(aliased, terse)
 
 
+def _os_release() -> Any:
+    from foretold.kernel import machine_patches
+
+    return machine_patches.os_release()
+
+
 def _copy(function: Any) -> Any:
     """The same function, for when its own code is exchanged."""
     copy = FunctionType(function.__code__, function.__globals__, function.__name__)
@@ -105,6 +123,7 @@ real_uname: Final = _copy(platform.uname)
 real_libc_ver: Final = _copy(platform.libc_ver)
 real_architecture: Final = _copy(platform.architecture)
 real_platform: Final = _copy(platform.platform)
+real_os_release: Final = _copy(platform.freedesktop_os_release)
 
 
 class NewCode:
@@ -128,4 +147,5 @@ CHANGES: Final[tuple[NewCode, ...]] = (
     NewCode(platform.libc_ver, _libc_ver),
     NewCode(platform.architecture, _architecture),
     NewCode(platform.platform, _platform),
+    NewCode(platform.freedesktop_os_release, _os_release),
 )

@@ -7,6 +7,8 @@ also expects to find itself: its modules' data, templates, certificates, time zo
 - Otherwise a path *below a readable root* shows the real file, read-only: the folders of the
   installed packages and of Python itself, every entry of `sys.path`, the working directory, and
   what the fence lets through (time zones, certificates; `fence.allow_reading`).
+- `/etc/os-release` is that of the simulated machine, which `os.uname` describes too: SDKs read it
+  for their `User-Agent`.
 - Whoever writes to such a file, renames or deletes it, changes a copy that is made for this host
   and this run (as overlayfs does). The real disk is never written to.
 - Nothing else of the real machine is there. `os.path.exists` says no; to *read* such a path raises
@@ -32,6 +34,8 @@ from foretold.world.disk.filesystem import FileSystem
 from foretold.world.disk.nodes import Directory, Inode, Symlink
 
 PYTEST_FOLDERS: Final = "pytest-of-"
+STAND_INS: Final = {"/etc/os-release": os.path.join(os.path.dirname(__file__), "os-release")}
+"""Files of the simulated machine: where a program finds each of them, and where its text is."""
 SOURCE_ENDINGS: Final = (".py", ".pyc")
 
 
@@ -78,7 +82,8 @@ class RealFiles:
         if known is not None or name in directory.hidden or directory.backing is None:
             return known
         path = os.path.join(directory.backing, name)
-        shown = self.shows(path)
+        path = STAND_INS.get(path, path)
+        shown = self.shows(path) or path in STAND_INS.values()
         if not shown and not self.leads_on(path) and not self.is_for_tests(path):
             return None
         try:
