@@ -15,12 +15,13 @@ from foretold.report.data import outcome_json
 from foretold.report.exports import github_annotations
 from foretold.report.junit import junit_xml
 from foretold.report.vacuity import tally_lines
-from foretold.search.checking.vacuity import RUNS_MIN, Hollow
+from foretold.search.checking.vacuity import RUNS_MIN, Hollow, idle_rules_in
 from foretold.search.explore import explore
 from foretold.search.failures.failure import Failure, Outcome
 from foretold.story.signature import signature_of
 from foretold.tape import Tape
 from foretold.world.faults.faultset import sets_within
+from foretold.world.tally import RuleCount, Tally
 
 
 class Lost(Exception):
@@ -101,6 +102,16 @@ def test_all_that_comes_to_nothing() -> None:
     assert "could not be called" in found["rule", "needs_some"]
     assert found["invariant", "over_nothing"].startswith("ranged over nothing in ")
     assert found["invariant", "never_looked_at"] == "was never checked"
+
+
+def test_a_rule_that_is_refused_or_lost_is_told_with_both_counts() -> None:
+    """What was said the first time may be a refusal: it must not read as one of `tolerates`."""
+    tally = Tally(rules={"pay": RuleCount(tried=13, refused=12, failed=1, said="422")})
+    (found,) = idle_rules_in(tally)
+    assert str(found) == (
+        "rule pay never succeeded: called 13 times, the application refused it 12 times, and "
+        "1 time it raised what `tolerates` names (the first said '422')"
+    )
 
 
 def test_few_runs_give_no_verdict_but_a_warning() -> None:

@@ -31,8 +31,9 @@ RUNS_DEFAULT = 200
 def covers_command(target: str, runs: int, seed: int | None) -> None:
     """Does the machine TARGET reach all operations that it `covers`?
 
-    Exit code 4 if an operation has no rule, a rule never succeeds, a page is never read, or a
-    strategy and its model have drifted apart. For CI and pre-commit.
+    Exit code 4 if an operation has no rule, a rule never succeeds, a page is never read, an
+    invariant or a mirror never looks at anything, or a strategy and its model have drifted apart.
+    For CI and pre-commit.
     """
     if is_node_id(target):
         raise UsageError("foretold covers takes a machine, such as tests/test_shop.py:Shop")

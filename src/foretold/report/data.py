@@ -36,7 +36,7 @@ def outcome_json(outcome: Outcome, *, target: str, exit_code: int) -> str:
         "hints": [each.as_data() for each in outcome.hints],
         "tally": {
             sort: {name: asdict(each) for name, each in getattr(outcome.tally, sort).items()}
-            for sort in ("rules", "invariants", "faults")
+            for sort in ("rules", "invariants", "faults", "operations")
         },
         "goes_together": {
             ": ".join(failure.signature): [

@@ -1,7 +1,8 @@
 """Does a machine reach all that it says it covers? `foretold covers`.
 
-The search goes on until every operation was reached and every rule has succeeded, or until its runs
-are used up: what is missing then is a gap. Besides, each strategy that the machine names for a
+The search goes on until every operation was reached, every rule has succeeded and every invariant
+and mirror has looked at something, or until its runs are used up: what is missing then is a gap.
+Besides, each strategy that the machine names for a
 model is compared with it (`foretold.drift`). A failure of a run says nothing about coverage, and
 ends the search: a machine has to hold first.
 """
@@ -13,7 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from foretold.errors import UsageError
-from foretold.search.checking.vacuity import Hollow, idle_rules_in, uncovered_in
+from foretold.search.checking.vacuity import (
+    Hollow,
+    idle_invariants_in,
+    idle_rules_in,
+    uncovered_in,
+)
 from foretold.search.explore import explore
 from foretold.search.failures.failure import Failure
 from foretold.spec.later import drift
@@ -73,6 +79,7 @@ def gate(
 def _gaps(tally: Tally) -> Iterator[Hollow]:
     yield from uncovered_in(tally)
     yield from idle_rules_in(tally)
+    yield from idle_invariants_in(tally)
 
 
 def _drifts(machine: Any, found: Gate) -> Iterator[Hollow]:

@@ -61,7 +61,8 @@ class FaultCount:
 
 @dataclass(slots=True)
 class OperationCount:
-    """How often an operation of an API that a machine covers was asked for."""
+    """How often an operation of an API that a machine covers was asked for: by rules, by invariants
+    and pages of mirrors, and by `setup` and `teardown`, which cover nothing."""
 
     asked: int = 0
     by_rules: int = 0
@@ -69,6 +70,9 @@ class OperationCount:
     succeeded: int = 0
     """How often it was answered with 2xx or 3xx."""
     succeeded_in_rules: int = 0
+    in_setup: int = 0
+    """Of `asked`, by `setup` or `teardown`."""
+    succeeded_in_setup: int = 0
     status: int | None = None
     """A status that it was answered with and that is no success: the last one."""
     runs: int = 1
@@ -121,7 +125,9 @@ class Tally:
         elif event == "effect":
             found.effect = (found.effect or 0) + times
 
-    def operation(self, name: str, status: int | None = None, *, by_rule: bool = False) -> None:
+    def operation(
+        self, name: str, status: int | None = None, *, by_rule: bool = False, in_setup: bool = False
+    ) -> None:
         """An operation was answered; without a status it is only declared."""
         found = self.operations.get(name)
         if found is None:
@@ -132,6 +138,8 @@ class Tally:
             found.by_rules += by_rule
             found.succeeded += succeeded
             found.succeeded_in_rules += succeeded and by_rule
+            found.in_setup += in_setup
+            found.succeeded_in_setup += succeeded and in_setup
             found.status = found.status if succeeded else status
 
     def add(self, other: Tally) -> None:
@@ -147,7 +155,7 @@ class Tally:
         """Plain data, for a way between processes."""
         counts = {
             name: {key: list(astuple(count)) for key, count in getattr(self, name).items()}
-            for name in ("rules", "invariants", "faults")
+            for name in ("rules", "invariants", "faults", "operations")
         }
         return {**counts, "mutants": self.mutants}
 

@@ -65,6 +65,51 @@ def test_a_page_that_is_never_read_is_a_gap() -> None:
     assert gap == "page GET /orders/mine was never read"
 
 
+class ReadsInSetup(shop.NoList):  # type: ignore[valid-type,misc]  # it is made by a function
+    """The list is read where nothing is compared with it."""
+
+    async def setup(self) -> None:
+        """Start the shop, and wait until it answers."""
+        await super().setup()
+        await self.client.get("/orders/mine")
+
+    async def teardown(self) -> None:
+        """Read it once more."""
+        await self.client.get("/orders/mine")
+        await super().teardown()
+
+
+def test_a_page_that_only_setup_reads_is_a_gap() -> None:
+    """Nobody would notice what it says."""
+    (gap,) = gaps_of(ReadsInSetup, runs=20)
+    assert gap == "page GET /orders/mine was never read, but 40 times in setup or teardown"
+
+
+class Idle(shop.Orders):
+    """Its invariants are there, and look at nothing."""
+
+    things = foretold.Mirror()
+
+    @foretold.precondition(lambda self: False)
+    @foretold.invariant()
+    def never(self) -> None:
+        """Its precondition does not come true."""
+
+    @foretold.invariant(when="end")
+    def over_nothing(self) -> int:
+        """There are no such things."""
+        return 0
+
+
+def test_invariants_and_mirrors_that_look_at_nothing_are_gaps() -> None:
+    """A rule that is switched off is told, and so is a check that is."""
+    assert set(gaps_of(Idle, runs=20)) == {
+        "invariant never was never checked",
+        "invariant over_nothing ranged over nothing in 20 checks",
+        "invariant things was never checked",
+    }
+
+
 def test_what_never_succeeds_and_what_drifts_are_gaps() -> None:
     """An operation that is only refused, pages behind it, its rule, and its strategy."""
     found = gate(shop.Wrong, runs=20, seed=1)

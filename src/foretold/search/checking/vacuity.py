@@ -58,7 +58,7 @@ def hollow_in(outcome: Outcome) -> list[Hollow]:
     tally = outcome.tally
     return [
         *(_rule(name, each) for name, each in tally.rules.items() if _is_idle(each)),
-        *_invariants(tally),
+        *idle_invariants_in(tally, runs_min=RUNS_MIN),
         *(_point(name) for name in outcome.missed),
         *_faults(tally, outcome.faults, outcome.runs),
         *uncovered_in(tally, runs_min=RUNS_MIN),
@@ -107,11 +107,21 @@ def _rule(name: str, rule: RuleCount) -> Hollow:
             "give it valid arguments, or make what it needs in setup; if it should be refused, "
             "expect that in the rule and return"
         )
-    elif rule.failed and rule.failed + rule.refused == rule.tried:
+    elif rule.failed == rule.tried:
         what = (
             f"never succeeded: it raised what `tolerates` names, {rule.failed:,} of {called}{said}"
         )
         remedy = "try it without faults; name fewer exceptions in `tolerates`"
+    elif rule.failed + rule.refused == rule.tried:
+        refused, failed = count(rule.refused, "time"), count(rule.failed, "time")
+        what = (
+            f"never succeeded: called {called}, the application refused it {refused}, and {failed} "
+            f"it raised what `tolerates` names{said}"
+        )
+        remedy = (
+            "give it valid arguments, or make what it needs in setup; try it without faults; name "
+            "fewer exceptions in `tolerates`"
+        )
     else:
         what = f"never succeeded: called {called}, refused {rule.refused:,}, failed {rule.failed:,}"
         remedy = (
@@ -133,20 +143,21 @@ def uncovered_in(tally: Tally, runs_min: int = 0) -> Iterator[Hollow]:
     """What `Machine.covers` names and no run reached."""
     for name, each in tally.operations.items():
         reads = name.startswith(READS)
-        reached = each.succeeded if reads else each.succeeded_in_rules
+        reached = each.succeeded - each.succeeded_in_setup if reads else each.succeeded_in_rules
         if not reached and each.runs >= runs_min:
             yield _operation(name, each, reads=reads)
 
 
 def _operation(name: str, each: OperationCount, *, reads: bool) -> Hollow:
     sort: Sort = "page" if reads else "operation"
-    asked = each.asked if reads else each.by_rules
+    asked = each.asked - each.in_setup if reads else each.by_rules
     if asked:
         what = f"never succeeded: asked for {count(asked, 'time')}, and the last answer was "
         remedy = "give the rule valid arguments, or make what it needs in setup"
         return Hollow(sort, name, f"{what}{each.status}", remedy)
     if reads:
-        return Hollow(sort, name, "was never read", "let a rule or an invariant read it")
+        outside = f", but {count(each.asked, 'time')} in setup or teardown" if each.asked else ""
+        return Hollow(sort, name, f"was never read{outside}", "let a rule or an invariant read it")
     outside = f", but {count(each.asked, 'time')} outside of rules" if each.asked else ""
     remedy = "write a rule that asks for it; or leave it out: foretold.openapi(app, skip=[…])"
     return Hollow(sort, name, f"was asked for by no rule{outside}", remedy)
@@ -155,9 +166,10 @@ def _operation(name: str, each: OperationCount, *, reads: bool) -> Hollow:
 # Invariants
 
 
-def _invariants(tally: Tally) -> Iterator[Hollow]:
+def idle_invariants_in(tally: Tally, runs_min: int = 0) -> Iterator[Hollow]:
+    """Invariants and mirrors that never looked at anything, in at least so many runs."""
     for name, each in tally.invariants.items():
-        if each.runs >= RUNS_MIN and ranges_over_nothing(each):
+        if each.runs >= runs_min and ranges_over_nothing(each):
             yield _invariant(name, each)
 
 

@@ -124,6 +124,7 @@ class Course:
         self._tasks: list[asyncio.Task[None]] = []
         self._news: asyncio.Future[None] | None = None
         self._moments = 0
+        self._set_up = False
         self._stopping = False
         self._tolerated = tuple(machine.tolerates)
         self._shelves: Shelves | None = None
@@ -183,6 +184,7 @@ class Course:
         try:
             async with world.calm():
                 await self._own(self.machine.setup)
+                self._set_up = True
                 self.checks.begin()
                 await self._initialize()
             self.checks.after_step()
@@ -207,7 +209,7 @@ class Course:
         self._patience.begin()
         operations = operations_of(type(self.machine))
         if operations:
-            OperationCounter(world, operations)
+            OperationCounter(world, operations, lambda: self._set_up and not self._stopping)
         self.companions = [each for made in COMPANIONS if (each := made(self)) is not None]
         if self.blueprint.uses_hypothesis or self.machine.foretold_keeps_values:
             from foretold.spec import hypothesis_adapter

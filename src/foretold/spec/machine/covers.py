@@ -6,7 +6,8 @@
 
 An operation counts as reached if a client of `world.web` asked for it and was answered with success
 (2xx or 3xx). One that changes something must be asked for by a rule. A page (GET) may be read by an
-invariant as well. `search/gate.py` and `search/checking/vacuity.py` judge what was counted here.
+invariant or a mirror as well, but not by `setup` alone. `search/gate.py` and
+`search/checking/vacuity.py` judge what was counted here.
 
 `generates` names for models of the application the strategies that make their values; `foretold
 covers` compares each pair by `foretold.drift`.
@@ -14,7 +15,7 @@ covers` compares each pair by `foretold.drift`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from foretold.errors import UsageError
@@ -65,10 +66,12 @@ def _is_operation(given: Any) -> bool:
 
 
 class OperationCounter:
-    """Counts which operations are asked for in one run."""
+    """Counts which operations are asked for in one run. `is_set_up`: whether rules and invariants
+    are at work now, and not `setup` or `teardown`."""
 
-    def __init__(self, world: World, operations: list[str]) -> None:
+    def __init__(self, world: World, operations: list[str], is_set_up: Callable[[], bool]) -> None:
         self._tally = world.tally
+        self._is_set_up = is_set_up
         # Fewer parameters first: `/orders/mine` is not an `/orders/{id}`.
         self._known = sorted(operations, key=lambda operation: operation.count("{"))
         for operation in operations:
@@ -79,7 +82,9 @@ class OperationCounter:
         line = f"{method} {path}"
         found = next((each for each in self._known if fits(each, line)), None)
         if found is not None:
-            self._tally.operation(found, status=status, by_rule=bool(CALL.get()))
+            by_rule = bool(CALL.get())
+            in_setup = not by_rule and not self._is_set_up()
+            self._tally.operation(found, status=status, by_rule=by_rule, in_setup=in_setup)
 
 
 def fits(operation: str, line: str) -> bool:
