@@ -174,6 +174,30 @@ def test_what_a_program_logs_does_not_bury_the_story(tmp_path: Path) -> None:
     assert "LOUD" not in done.err
 
 
+def test_a_program_that_logs_to_the_terminal_is_not_shown_either(tmp_path: Path) -> None:
+    """Frameworks set up logging when they are imported, with handlers for the real error stream. A
+    handler with a stream of its own gets all as before."""
+    (tmp_path / "loud.py").write_text(
+        """
+import io, logging
+
+kept = io.StringIO()
+logging.basicConfig(level="INFO")
+logging.getLogger().addHandler(logging.StreamHandler(kept))
+
+
+async def main():
+    logging.getLogger("app").info("LOUD")
+    raise LookupError(f"kept {kept.getvalue()[:4]}")
+""",
+        "utf-8",
+    )
+    done = foretold(tmp_path, "explore", "loud.py:main", "--runs", "3", "--no-confirm")
+    assert done.code == 1
+    assert "LookupError: kept LOUD" in done.out
+    assert "LOUD" not in done.err
+
+
 def test_settings_of_a_decorated_function_count(tmp_path: Path) -> None:
     """`module:function` of a simulated test is searched as its decorator says."""
     text = programs.FINE + (

@@ -65,13 +65,27 @@ def load_target(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 @contextlib.contextmanager
 def output_dropped() -> Iterator[None]:
-    """What the program prints is not shown, nor what it logs where it has set up no logging:
-    thousands of runs with faults would bury everything else."""
+    """What the program prints is not shown, nor what it logs to the terminal: thousands of runs
+    with faults would bury everything else."""
     former, logging.lastResort = logging.lastResort, cast(Any, logging.NullHandler())
+    handlers: Any = logging.StreamHandler
+    emit, terminal = handlers.emit, (sys.stdout, sys.stderr)
+
+    def emit_elsewhere(handler: Any, record: logging.LogRecord) -> None:
+        """As always, since formatting a record may call the program; and not to the terminal."""
+        stream = handler.stream
+        handler.stream = drain if stream in terminal else stream
+        try:
+            emit(handler, record)
+        finally:
+            handler.stream = stream
+
     try:
         with open(os.devnull, "w", encoding="utf-8") as drain, contextlib.redirect_stdout(drain):
+            handlers.emit = emit_elsewhere
             yield
     finally:
+        handlers.emit = emit
         logging.lastResort = former
 
 
