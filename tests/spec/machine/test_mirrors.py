@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import asyncpg
+import httpx
 import pytest
 
 import foretold
@@ -186,6 +188,12 @@ def test_a_mirror_that_compares_nothing_is_vacuous() -> None:
         ("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00Z", True),
         ("2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00Z", True),
         ("2026-01-01T00:00:01+00:00", "2026-01-01T00:00:00Z", False),
+        ("2026-01-01T00:00:00", "2026-01-01T00:00:00Z", True),
+        ("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00", True),
+        ("2026-01-01T00:00:00.123456+00:00", "2026-01-01T00:00:00.123Z", True),
+        ("2026-01-01T00:00:00.123456+00:00", "2026-01-01T00:00:00Z", True),
+        ("2026-01-01T00:00:00.123456+00:00", "2026-01-01T00:00:00.124Z", False),
+        ("2026-01-01T00:00:00.123+00:00", "2026-01-01T00:00:00.123456Z", False),
         (1.5, "1.50", True),
         (1.5, "1.51", False),
         ([1, {"a": 2}], [1.0, {"a": "2"}], True),
@@ -198,6 +206,93 @@ def test_a_mirror_that_compares_nothing_is_vacuous() -> None:
 def test_values_are_compared_as_json(known: Any, told: Any, expected: bool) -> None:
     """The database and the application write instants and numbers in different ways."""
     assert same(known, told) is expected
+
+
+class Told(foretold.Machine):
+    """One call that tells a mirror of a task, with whatever is given here."""
+
+    steps = 1
+    query = "select id, status, turns from tasks"
+    tasks: Any = foretold.Mirror(sql=query)
+
+    async def setup(self) -> None:
+        """Task 1 is open, task 2 is done; each was turned as often as its number says."""
+        self.pg = await self.world.postgres(
+            schema="create table tasks (id int, status text, turns int);"
+            "insert into tasks values (1, 'open', 1), (2, 'done', 2)"
+        )
+
+    def tell(self, told: Any) -> None:
+        """What the rule does."""
+
+    @foretold.rule()
+    async def say(self) -> None:
+        """Tell."""
+        with self.tasks.changing() as told:
+            self.tell(told)
+
+
+def telling(tell: Any, **more: Any) -> None:
+    """One run in which this is told."""
+    foretold.run(type("Telling", (Told,), {"tell": lambda _, told: tell(told), **more}), seed=1)
+
+
+def test_a_thing_of_another_kind_inside_a_thing_is_no_contradiction() -> None:
+    """An order tells of its owner, who has the number of another order by chance. A thing of the
+    same kind is compared, however deep it lies."""
+    owner = {"id": 2, "status": "retired", "name": "ann"}
+    telling(lambda told: told([{"id": 1, "status": "open", "turns": 1, "owners": [owner]}]))
+    other = {"id": 2, "status": "open", "turns": 2}
+    with pytest.raises(foretold.PropertyViolated, match="about tasks 2 is not so"):
+        telling(lambda told: told({"id": 1, "status": "open", "turns": 1, "next": [other]}))
+    with pytest.raises(foretold.PropertyViolated, match="about tasks 2 is not so"):
+        telling(lambda told: told({"id": 7, "title": "all", "tasks": [other]}))
+
+
+def test_what_is_told_must_be_json() -> None:
+    """A response that was not read, or a text in place of a body, would compare nothing."""
+    response = httpx.Response(200, json={"id": 1, "status": "done"})
+    with pytest.raises(foretold.UsageError, match=r"such as told\(answer\.json\(\)\); got <Resp"):
+        telling(lambda told: told(response))
+    with pytest.raises(foretold.UsageError, match="what a request has sent as an object"):
+        telling(lambda told: told.sent("status=done", {"id": 1}))
+
+
+def test_one_thing_has_one_row() -> None:
+    """A join that gives a thing twice would be a contradiction of its own: it is refused, in the
+    beginning or as soon as a commit makes it so."""
+    joined = "select 1 as id, status, turns from tasks"
+    with pytest.raises(foretold.UsageError, match="several rows with id = '1': one thing has one"):
+        telling(lambda told: None, tasks=foretold.Mirror(sql=joined))
+
+    class Later(Told):
+        @foretold.rule()
+        async def say(self) -> None:
+            connection = await asyncpg.connect(self.pg.dsn)
+            await connection.execute("insert into tasks values (2, 'open', 7)")
+            await connection.close()
+
+    with pytest.raises(foretold.UsageError, match="several rows with id = '2'"):
+        foretold.run(Later, seed=1)
+
+
+def test_a_page_may_be_read_by_a_plain_method() -> None:
+    """As rules may."""
+
+    class Pages(Told):
+        tasks = foretold.Mirror(sql=Told.query)
+
+        @foretold.rule()
+        async def say(self) -> None:
+            with self.tasks.changing(1) as told:
+                told({"id": 1, "status": "open"})
+
+        @tasks.page
+        def page(self, actor: foretold.Actor, key: str) -> Any:
+            return {"id": int(key), "status": "done"}
+
+    with pytest.raises(foretold.PropertyViolated, match="told: status = 'done'"):
+        foretold.run(Pages, seed=1)
 
 
 def test_mistakes_are_told_early() -> None:

@@ -1,20 +1,22 @@
 """What a mirror knows: what rows have said, or what answers have told. See `mirrors.py`.
 
 Values are compared as JSON. PostgreSQL and the application may write the same instant or the same
-number in different ways (`Z` and `+00:00`, `1.50` and `"1.50"`): these are equal.
+number in different ways (`Z` and `+00:00`, `1.50` and `"1.50"`): these are equal. An instant
+without a time zone is one of UTC, and an answer may tell fewer places of a second than the row has.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from foretold.errors import PostgresError, UsageError
+from foretold.errors import PostgresError, PropertyViolated, UsageError
 
 if TYPE_CHECKING:
     from foretold.spec.machine.mirrors import AskedThing, Mirror
@@ -25,6 +27,8 @@ Source = Literal["told", "made", "sent"]
 """Where fields come from: an answer told them, told them of a thing that was made, or the request
 sent them."""
 VERSIONS_SHOWN_MAX = 3
+PLACES = 6
+_FRACTION = re.compile(r"\.(\d+)")
 
 
 class MirrorJudgement(NamedTuple):
@@ -43,7 +47,7 @@ class KnownByRows:
     """What is known, if there is a database: all that the rows have said, and when."""
 
     def __init__(
-        self, mirror: Mirror, server: Any, tables: Tables, report: Callable[[str], None]
+        self, mirror: Mirror, server: Any, tables: Tables, report: Callable[[Exception], None]
     ) -> None:
         self._mirror = mirror
         self._server = server
@@ -66,13 +70,21 @@ class KnownByRows:
 
     def _committed(self, commit: Any) -> None:
         if self._tables.concerns(self._mirror.sql, self._tables.touched(commit.statements)):
-            for key in self._look():
+            try:
+                changed = self._look()
+            except UsageError as error:
+                self._report(error)
+                return
+            for key in changed:
                 if wrong := self._overwritten(self._versions[key]):
-                    self._report(f"{self._mirror.name} {key}: {wrong}")
+                    self._report(PropertyViolated(f"{self._mirror.name} {key}: {wrong}"))
 
     def _look(self) -> list[str]:
         """Compare all rows with what they said before. The keys of those that have changed."""
-        before, self._now = self._now, dict(self._server.look_again(self._query))
+        rows = self._server.look_again(self._query)
+        before, self._now = self._now, dict(rows)
+        if len(rows) != len(self._now):
+            self._refuse_doubles([key for key, _ in rows])
         self.turn += 1
         changed = [key for key, text in self._now.items() if before.get(key) != text]
         for key in changed:
@@ -80,6 +92,23 @@ class KnownByRows:
         for key in before.keys() - self._now.keys():
             self._versions[key].append((self.turn, None))
         return changed
+
+    def _refuse_doubles(self, keys: list[str]) -> None:
+        double = next(key for key in keys if keys.count(key) > 1)
+        raise UsageError(
+            f"the query of {self._mirror.spoken} gives several rows with {self._mirror.key} = "
+            f"{double!r}: one thing has one row. Does it join a table that has several for each? "
+            f"Aggregate those, or write a mirror of their own\n  {self._mirror.sql}"
+        )
+
+    def knows(self, key: str) -> bool:
+        """Whether there is such a thing, or was."""
+        return key in self._versions
+
+    def columns(self) -> frozenset[str]:
+        """What is known of the things."""
+        latest = (versions[-1][1] for versions in self._versions.values())
+        return frozenset(next(filter(None, latest), ()))
 
     def _check_columns(self) -> None:
         for row in self._versions.values():
@@ -160,6 +189,13 @@ class KnownByAnswers:
 
     def _thing(self, key: str) -> _Thing:
         return self._things.setdefault(key, _Thing())
+
+    def knows(self, key: str) -> bool:
+        """Whether an answer has told of such a thing."""
+        return key in self._things
+
+    def columns(self) -> None:
+        """Whatever answers tell."""
 
     def begin(self, asked: AskedThing) -> None:
         """Nothing is known of what is being changed."""
@@ -248,9 +284,29 @@ def same(known: Any, told: Any) -> bool:
 
 def _same_instant(known: str, told: str) -> bool:
     try:
-        return datetime.fromisoformat(known) == datetime.fromisoformat(told)
-    except (ValueError, TypeError):
+        one, other = map(_instant, (known, told))
+    except ValueError:
         return False
+    if one == other:
+        return True
+    places = _places(told)
+    return places < _places(known) and _cut(one, places) == other
+
+
+def _instant(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _places(text: str) -> int:
+    """How many digits of a second are told."""
+    found = _FRACTION.search(text)
+    return min(len(found[1]), PLACES) if found else 0
+
+
+def _cut(instant: datetime, places: int) -> datetime:
+    left_out = instant.microsecond % 10 ** (PLACES - places)
+    return instant.replace(microsecond=instant.microsecond - left_out)
 
 
 def _agree(known: Fields, told: Fields, names: list[str]) -> bool:

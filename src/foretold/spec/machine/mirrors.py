@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -136,8 +137,14 @@ class AskedThing:
     def __call__(self, answer: Any) -> Any:
         """The answer told this: a JSON value. Every object in it that has the key of a known thing
         is compared, at any depth. Gives the answer back."""
-        for thing in _objects(answer, self._reflection.mirror.key):
-            self._reflection.hear(self, thing, "told")
+        reflection = self._reflection
+        if not isinstance(answer, Mapping | list | tuple | str | int | float | None):
+            raise UsageError(
+                f"{reflection.mirror.spoken} is told JSON, such as told(answer.json()); got "
+                f"{answer!r}"
+            )
+        for thing in reflection.things_in(answer):
+            reflection.hear(self, thing, "told")
         return answer
 
     def made(self, answer: Any) -> Any:
@@ -151,6 +158,11 @@ class AskedThing:
         The fields of the body that the thing has as well must be stored as they were sent; null is
         left out, since it often means "unchanged". Gives the thing back."""
         self._check_thing(thing)
+        if not isinstance(body, Mapping):
+            raise UsageError(
+                f"{self._reflection.mirror.spoken} is told what a request has sent as an object, "
+                f"such as told.sent({{'title': 'x'}}, answer.json()); got {body!r}"
+            )
         self(thing)
         key = self._reflection.mirror.key
         given = {name: value for name, value in body.items() if value is not None}
@@ -222,10 +234,9 @@ class Reflection:
 
     # --- comparing -------------------------------------------------------------------------------
 
-    def _report(self, course: Course, host: Any, wrong: str) -> None:
-        """A commit has changed what must not change."""
+    def _report(self, course: Course, host: Any, error: Exception) -> None:
+        """A commit has changed what must not change, or made the query unfit."""
         if course.failure is None:
-            error = PropertyViolated(wrong)
             # Not raised: the server acts here, and no task of the program.
             course.world.fail(error, at=host)
             course.fail(error)
@@ -249,6 +260,10 @@ class Reflection:
             self._told.pop(key, None)
             self._told[key] = None
 
+    def things_in(self, answer: Any) -> Iterator[Fields]:
+        """The objects that may be things of this mirror."""
+        return _objects(answer, self.mirror.key, self._known)
+
     async def look(self, call: Call) -> None:
         """After a call that has told of a thing: perhaps its page is read."""
         key = self._latest.pop(str(call.number), None)
@@ -270,7 +285,8 @@ class Reflection:
         assert self._course is not None, "asked for by its callers"
         with self.asking() as told:
             try:
-                page = await getattr(self._machine, self.mirror.reads)(actor, key)
+                page = getattr(self._machine, self.mirror.reads)(actor, key)
+                page = await page if inspect.isawaitable(page) else page
             except Exception as error:
                 if isinstance(error, Refused) or self._course.is_tolerated(error):
                     return
@@ -284,12 +300,26 @@ def _may_repeat(world: Any) -> bool:
     return nemesis is not None and not REPEATS.isdisjoint(nemesis.drawn)
 
 
-def _objects(value: Any, key: str) -> Iterator[Fields]:
-    """All objects with such a field."""
+def _objects(
+    value: Any,
+    key: str,
+    known: KnownByRows | KnownByAnswers,
+    outer: frozenset[str] = frozenset(),
+) -> Iterator[Fields]:
+    """All objects with such a field. `outer`: the known fields of the thing that they are in.
+
+    An object inside a thing may be of another kind, and have the number of a thing by chance: an
+    order tells of its owner. It is taken for a thing only if it has all those fields as well.
+    """
     if isinstance(value, Mapping):
         if key in value and isinstance(value[key], str | int):
-            yield value
+            columns = known.columns()
+            names = frozenset(value if columns is None else columns & value.keys())
+            if names >= outer:
+                yield value
+                if known.knows(str(value[key])):
+                    outer = names
         value = list(value.values())
     if isinstance(value, list | tuple):
         for each in value:
-            yield from _objects(each, key)
+            yield from _objects(each, key, known, outer)
