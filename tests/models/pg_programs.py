@@ -119,14 +119,44 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "insert what is locked": two(T(lock(X)), [insert("x", 1)]),
     "delete, then insert": two(T(delete(X), insert("x", 5)), T(add(X, 1))),
     "crossed inserts": two(T(insert("z", 1), insert("w", 1)), T(insert("w", 2), insert("z", 2))),
+    "insert what somebody else has deleted": two(
+        [delete(X)], T(select(Y), insert("x", 7), select(ALL))
+    ),
+    "delete it again": two([delete(X)], T(select(Y), insert("x", 7), delete(X))),
     # savepoints and failed transactions
     "back to a savepoint": two(T(add(X, 1), SP, add(Y, 1), BACK), T(add(Y, 10))),
     "a savepoint keeps what was before": two(T(add(X, 1), SP, add(Y, 1), BACK), T(add(X, 10))),
     "released": two(T(add(X, 1), SP, add(Y, 1), RELEASE), T(add(Y, 10))),
     "insert or update": two(T(SP, insert("z", 1), BACK, add(Z, 1)), [insert("z", 5)]),
+    "statements out of place": two(
+        [COMMIT, ROLLBACK, SP, RELEASE, BACK], [BEGIN, add(X, 1), BEGIN, ROLLBACK]
+    ),
+    "begin in a failed transaction": two(
+        [[BEGIN, insert("x", 1)], BEGIN, SP, COMMIT, COMMIT], [add(X, 1)]
+    ),
     "a failed transaction": two(T(add(Y, 1), insert("x", 1), select(X)), T(add(Y, 10))),
     # three sessions
     "three writers": {"a": [add(X, 1)], "b": T(add(X, 10)), "c": T(add(X, 100))},
+    "a successor that is locked": {
+        "a": [[BEGIN, add(X, 1)], COMMIT],
+        "b": [add(X, 10)],
+        "c": T(select(Y), add(X, 100)),
+    },
+    "more than one row to wait for": {
+        "a": [[BEGIN, add(ALL, 1)], UNDO],
+        "b": [[BEGIN, add(Y, 2)], UNDO],
+        "c": [add(ALL, 3)],
+    },
+    "behind one whose row is gone": {
+        "a": [[BEGIN, add(X, 1), delete(X)], COMMIT],
+        "b": [[BEGIN, delete(X)], UNDO],
+        "c": [lock(above(50), "no key update")],
+    },
+    "several who share are waited for one by one": {
+        "a": [[BEGIN, add(Y, 1)], add(X, 1)],
+        "b": [[BEGIN, lock(X, "share")], COMMIT],
+        "c": [[BEGIN, lock(X, "share")], add(Y, 3)],
+    },
     "three in a circle": {
         "a": T(add(X, 1), add(Y, 1)),
         "b": T(add(Y, 2), add(X, 2)),
@@ -142,5 +172,6 @@ QUICK = (
     "both insert",
     "back to a savepoint",
     "a lock is kept though nothing was changed",
+    "behind one whose row is gone",
 )
 """What the default suite runs."""

@@ -112,12 +112,12 @@ class DirtyReads(PgModel):
 class NoReread(PgModel):
     """After a lock wait a statement goes on with what it saw before."""
 
-    def _do(self, actor: str, key: Any, statement: RunningStatement) -> str:
+    def _do(self, actor: str, key: Any, row: int, statement: RunningStatement) -> str:
         kept = self.rows
         if statement.change is not None and key in self.rows:
             seen = self._seen(actor, key, statement.snapshot)
             self.rows = {**self.rows, key: (seen,)} if seen is not None else self.rows
-        failed = super()._do(actor, key, statement)
+        failed = super()._do(actor, key, row, statement)
         self.rows = kept
         return failed
 
@@ -142,11 +142,47 @@ class TransactionSnapshots(PgModel):
 class LastUpdaterWins(PgModel):
     """No serialization failure where a row has changed since the snapshot."""
 
-    def _do(self, actor: str, key: Any, statement: RunningStatement) -> str:
+    def _do(self, actor: str, key: Any, row: int, statement: RunningStatement) -> str:
         level, self.level = self.level, COMMITTED
-        failed = super()._do(actor, key, statement)
+        failed = super()._do(actor, key, row, statement)
         self.level = level
         return failed
+
+    def _is_stale(self, *about: Any) -> bool:
+        return False
+
+
+class StaleRowsWait(PgModel):
+    """Whoever holds the row as it is now is waited for, also by those who have lost already."""
+
+    def _is_stale(self, actor: str, key: Any, row: int, statement: RunningStatement) -> bool:
+        is_stale = super()._is_stale(actor, key, row, statement)
+        return is_stale and not self._blockers(actor, statement)
+
+
+class OneRowOfEachKey(PgModel):
+    """Who inserts a key again does not see the row that somebody else has deleted meanwhile."""
+
+    def _replaced(self, *about: Any) -> None:
+        return None
+
+
+class WaitsForAllAtOnce(PgModel):
+    """Who waits for several who share a row waits for all of them at the same time."""
+
+    def _waits_for(self, actor: str) -> str | None:
+        statement = self.waiting.get(actor)
+        blockers = [] if statement is None else self._blockers(actor, statement)
+        waiting = [who for who in blockers if who in self.waiting]
+        return next(iter(waiting or blockers), None)
+
+
+class TheFirstRowAlone(PgModel):
+    """Of two who go on at different rows it does not matter who is the first."""
+
+    def _free(self) -> list[str]:
+        found = super()._free()
+        return found[:1] if len({self.waiting[who].todo[0] for who in found}) > 1 else found
 
 
 class SharesConflict(PgModel):
@@ -166,8 +202,8 @@ class SharesNeverConflict(PgModel):
 class InsertsDoNotWait(PgModel):
     """A key that somebody is about to insert counts as inserted."""
 
-    def _blockers(self, actor: str, key: Any, statement: RunningStatement) -> list[str]:
-        return [] if statement.sort == "insert" else super()._blockers(actor, key, statement)
+    def _blockers(self, actor: str, statement: RunningStatement) -> list[str]:
+        return [] if statement.sort == "insert" else super()._blockers(actor, statement)
 
     def _insert(self, actor: str, key: Any, statement: RunningStatement) -> str:
         taken = any(key in each.writes for who, each in self.open.items() if who != actor)
@@ -184,9 +220,9 @@ class SavepointsKeepLocks(PgModel):
 class LocksGoWithTheCondition(PgModel):
     """A row that does not fit any more after a wait is let go of."""
 
-    def _do(self, actor: str, key: Any, statement: RunningStatement) -> str:
+    def _do(self, actor: str, key: Any, row: int, statement: RunningStatement) -> str:
         before, found = dict(self.locks.get(key, {})), statement.found
-        failed = super()._do(actor, key, statement)
+        failed = super()._do(actor, key, row, statement)
         if not failed and statement.mode and statement.found == found:
             self.locks[key] = before
         return failed
@@ -195,7 +231,7 @@ class LocksGoWithTheCondition(PgModel):
 class NoDeadlocks(PgModel):
     """Nobody notices a circle."""
 
-    def _cycle(self, actor: str) -> list[str]:
+    def _circle(self) -> list[str]:
         return []
 
 
@@ -243,6 +279,10 @@ WRONG: list[tuple[type[PgModel], str, str]] = [
     (FailedTransactionsCommit, COMMITTED, "a failed transaction"),
     (NeverAborts, SERIALIZABLE, "write skew, by keys"),
     (DeletesAreUpdates, COMMITTED, "delete, then insert"),
+    (StaleRowsWait, REPEATABLE, "a successor that is locked"),
+    (OneRowOfEachKey, REPEATABLE, "insert what somebody else has deleted"),
+    (WaitsForAllAtOnce, COMMITTED, "several who share are waited for one by one"),
+    (TheFirstRowAlone, COMMITTED, "more than one row to wait for"),
 ]
 
 

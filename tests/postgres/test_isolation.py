@@ -153,6 +153,28 @@ def test_a_wait_is_told() -> None:
     assert (balance, waits) == (2, 1)
 
 
+def test_a_statement_that_frees_another_one() -> None:
+    """The first to wait for a row finds that it is gone, and lets the second one go on, though its
+    transaction is open: the next step of that one can be made at once."""
+
+    async def main(world: foretold.World) -> None:
+        pg = await world.postgres(schema=SCHEMA)
+        steps = await pg.interleave(
+            ("a", "BEGIN"),
+            ("a", "UPDATE account SET balance = 0 WHERE id = 1"),
+            ("a", "DELETE FROM account WHERE id = 1"),
+            ("b", "BEGIN"),
+            ("b", "DELETE FROM account WHERE id = 1"),
+            ("c", "SELECT id FROM account ORDER BY id FOR UPDATE"),
+            ("a", "COMMIT"),
+            ("c", "SELECT 1"),
+        )
+        assert [step.waited for step in steps[4:6]] == [True, True]
+        assert [list(row) for row in steps[5].rows] == [[2]]
+
+    run(main)
+
+
 def test_a_session_that_waits_can_do_nothing_else() -> None:
     """A step for it is a mistake in the test, and is told so."""
 

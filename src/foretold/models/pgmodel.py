@@ -29,8 +29,12 @@ SERIALIZABLE, READ_UNCOMMITTED = "serializable", "read uncommitted"
 LEVELS: Final = (READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE)
 SERIALIZATION, DEADLOCK, UNIQUE = "40001", "40P01", "23505"
 NOT_AVAILABLE, IN_FAILED, NO_SAVEPOINT = "55P03", "25P02", "3B001"
+NO_TRANSACTION = "25P01"
 SHARE, NO_KEY_UPDATE, UPDATE = "share", "no key update", "update"
 WAIT, NOWAIT, SKIP_LOCKED = "", "nowait", "skip locked"
+MODES, POLICIES = (SHARE, NO_KEY_UPDATE, UPDATE), (WAIT, NOWAIT, SKIP_LOCKED)
+NEW: Final = -1
+"""In place of the number of a row that is not there yet."""
 
 Key = Hashable
 
@@ -66,6 +70,14 @@ class Write(NamedTuple):
     row: int
 
 
+class HeldLock(NamedTuple):
+    """What somebody holds of a row."""
+
+    mode: str
+    number: int
+    """Of the transaction, or of its savepoint: who waits for several waits in this order."""
+
+
 @dataclass(slots=True)
 class RunningStatement:
     """A statement that goes through rows, as far as it has come."""
@@ -75,12 +87,15 @@ class RunningStatement:
     """How it locks rows; empty: it does not."""
     where: Where
     snapshot: int
-    todo: tuple[Key, ...]
+    todo: tuple[tuple[Key, int], ...]
+    """The rows that are left: their keys, and which row of that key it is."""
     change: Change | None = None
     policy: str = WAIT
     found: tuple[tuple[Key, Any], ...] = ()
     insert: Any = GONE
     """The value of a new row."""
+    behind: tuple[str, ...] = ()
+    """Whom it waits for, one after the other."""
 
 
 @dataclass(slots=True)
@@ -92,9 +107,11 @@ class OpenTransaction:
     snapshot: int | None = None
     """Of the whole transaction, from its first statement on."""
     writes: dict[Key, Write] = field(default_factory=dict)
-    savepoints: tuple[tuple[str, dict[Key, Write], dict[Key, str]], ...] = ()
+    savepoints: tuple[tuple[str, dict[Key, Write], dict[Key, HeldLock]], ...] = ()
     failed: bool = False
     reads: tuple[Where, ...] = ()
+    numbers: tuple[int, ...] = ()
+    """Of the transaction and of its savepoints: each has one from its first lock on."""
     met: bool = False
     """Another one was open at the same time."""
 
@@ -123,7 +140,8 @@ class PgModel:
         self.commits = 0
         self.place = len(given)
         self.open: dict[str, OpenTransaction] = {}
-        self.locks: dict[Key, dict[str, str]] = {}
+        self.locks: dict[Key, dict[str, HeldLock]] = {}
+        self.numbers = 0
         self.waiting: dict[str, RunningStatement] = {}
         """Who waits, in the order in which they began to."""
         self.history: tuple[Committed, ...] = ()
@@ -145,44 +163,57 @@ class PgModel:
     # --- transactions ----------------------------------------------------------------------------
 
     def begin(self, actor: str) -> Answer:
-        self._open(actor)
-        return Answer("BEGIN")
+        mine = self.open.get(actor)
+        if mine is None:
+            self._open(actor)
+        return Answer(IN_FAILED if mine is not None and mine.failed else "BEGIN")
 
     def commit(self, actor: str) -> Answer:
+        if actor not in self.open:
+            return Answer("COMMIT")  # the server warns, and that is all
         return self._answer(actor, self._end(actor))
 
     def rollback(self, actor: str) -> Answer:
-        self.open.pop(actor)
-        self._release(actor)
+        if self.open.pop(actor, None) is not None:
+            self._release(actor)
         return self._answer(actor, "ROLLBACK")
 
     def savepoint(self, name: str, *, actor: str) -> Answer:
-        mine = self.open[actor]
+        mine = self.open.get(actor)
+        if mine is None:
+            return Answer(NO_TRANSACTION)
         if mine.failed:
             return Answer(IN_FAILED)
         mine.savepoints = (*mine.savepoints, (name, dict(mine.writes), self._locks_of(actor)))
         return Answer("SAVEPOINT")
 
     def rollback_to(self, name: str, *, actor: str) -> Answer:
-        mine, place = self.open[actor], self._place_of(name, actor)
+        mine, place = self.open.get(actor), self._place_of(name, actor)
+        if mine is None:
+            return Answer(NO_TRANSACTION)
         if place is None:
             return self._answer(actor, self._fail(actor, NO_SAVEPOINT))
         mine.savepoints = mine.savepoints[: place + 1]
+        mine.numbers = mine.numbers[: place + 1]
         mine.failed = False
         self._back_to(actor, place)
         return self._answer(actor, "ROLLBACK")
 
     def release(self, name: str, *, actor: str) -> Answer:
-        mine, place = self.open[actor], self._place_of(name, actor)
+        mine, place = self.open.get(actor), self._place_of(name, actor)
+        if mine is None:
+            return Answer(NO_TRANSACTION)
         if mine.failed:
             return Answer(IN_FAILED)
         if place is None:
             return self._answer(actor, self._fail(actor, NO_SAVEPOINT))
         mine.savepoints = mine.savepoints[:place]
+        mine.numbers = mine.numbers[: place + 1]
         return Answer("RELEASE")
 
     def _place_of(self, savepoint: str, actor: str) -> int | None:
-        names = [name for name, _, _ in self.open[actor].savepoints]
+        mine = self.open.get(actor)
+        names = [name for name, _, _ in mine.savepoints] if mine is not None else []
         return max((n for n, name in enumerate(names) if name == savepoint), default=None)
 
     def disconnect(self, *, actor: str) -> Answer:
@@ -199,6 +230,12 @@ class PgModel:
 
     def lock(self, where: Where, mode: str = UPDATE, policy: str = WAIT, *, actor: str) -> Answer:
         """`SELECT … FOR UPDATE`, or FOR SHARE; with NOWAIT or SKIP LOCKED."""
+        if mode not in MODES or policy not in POLICIES:
+            known = " or ".join(map(repr, MODES))
+            raise UsageError(
+                f"lock(…, {mode!r}, {policy!r}): the model has the modes {known}, and the policies "
+                f"{', '.join(map(repr, POLICIES))}.\n  right: lock(at('x'), 'share', 'nowait')"
+            )
         return self._say(actor, "select", where, mode, None, policy)
 
     def update(self, where: Where, change: Change, *, actor: str) -> Answer:
@@ -213,7 +250,7 @@ class PgModel:
         if mine.failed:
             return Answer(IN_FAILED)
         statement = RunningStatement(
-            "insert", UPDATE, where, self._snapshot(mine), (key,), insert=value
+            "insert", UPDATE, where, self._snapshot(mine), ((key, NEW),), insert=value
         )
         return self._answer(actor, self._go_on(actor, statement))
 
@@ -256,26 +293,47 @@ class PgModel:
     def _seen(self, actor: str, key: Key, snapshot: int) -> Version | None:
         """The version of a row that a snapshot shows, own writes before all others."""
         own = self.open[actor].writes.get(key)
-        if own is not None:
-            return None if own.value is GONE else Version(own.value, self.commits, *own[1:])
+        if own is None:
+            return self._committed_at(key, snapshot)
+        return None if own.value is GONE else Version(own.value, self.commits, *own[1:])
+
+    def _committed_at(self, key: Key, snapshot: int) -> Version | None:
         for version in reversed(self.rows.get(key, ())):
             if version.commit <= snapshot:
                 return None if version.value is GONE else version
         return None
 
-    def _candidates(self, actor: str, where: Where, snapshot: int, sort: str) -> tuple[Key, ...]:
+    def _replaced(self, actor: str, key: Key, snapshot: int) -> Version | None:
+        """The row that another transaction has deleted since the snapshot, if this one has inserted
+        its key again: the snapshot shows both."""
+        own = self.open[actor].writes.get(key)
+        old = None if own is None else self._committed_at(key, snapshot)
+        if own is None or old is None or old.row == own.row:
+            return None
+        return old if self.rows[key][-1].value is GONE else None
+
+    def _candidates(
+        self, actor: str, where: Where, snapshot: int, sort: str
+    ) -> tuple[tuple[Key, int], ...]:
         """The rows that a statement finds: what reads is sorted by key, what writes goes through
         the table from its beginning to its end."""
-        keys = where.keys or dict.fromkeys([*self.rows, *self.open[actor].writes])
-        if len(keys) == 1:  # most statements are about one row, and there is nothing to sort
+        writes = self.open[actor].writes
+        keys = where.keys or dict.fromkeys([*self.rows, *writes])
+        if len(keys) == 1 and not writes:  # most statements: there is nothing to sort
             (key,) = keys
             only = self._seen(actor, key, snapshot)
-            return (key,) if only is not None and where(key, only.value) else ()
-        seen = {key: self._seen(actor, key, snapshot) for key in keys}
-        found = [(k, v) for k, v in seen.items() if v is not None and where(k, v.value)]
+            return ((key, only.row),) if only is not None and where(key, only.value) else ()
+        found = [
+            (key, version)
+            for key in keys
+            for version in (self._replaced(actor, key, snapshot), self._seen(actor, key, snapshot))
+            if version is not None and where(key, version.value)
+        ]
         if sort == "select":
-            return tuple(sorted((key for key, _ in found), key=repr))
-        return tuple(key for key, _ in sorted(found, key=lambda each: each[1].place))
+            found.sort(key=lambda each: repr(each[0]))
+        else:
+            found.sort(key=lambda each: each[1].place)
+        return tuple((key, version.row) for key, version in found)
 
     # --- going through rows ----------------------------------------------------------------------
 
@@ -284,9 +342,11 @@ class PgModel:
         if self._aborts(actor):
             return self._fail(actor, SERIALIZATION)
         while statement.todo:
-            key = statement.todo[0]
+            key, row = statement.todo[0]
             if statement.mode:
-                blockers = self._blockers(actor, key, statement)
+                if self.level != READ_COMMITTED and self._is_stale(actor, key, row, statement):
+                    return self._fail(actor, SERIALIZATION)
+                blockers = self._blockers(actor, statement)
                 if blockers and statement.policy == NOWAIT:
                     return self._fail(actor, NOT_AVAILABLE)
                 if blockers and statement.policy == WAIT:
@@ -294,23 +354,30 @@ class PgModel:
                 if blockers:
                     statement.todo = statement.todo[1:]
                     continue
-            failed = self._do(actor, key, statement)
+            failed = self._do(actor, key, row, statement)
             if failed:
                 return self._fail(actor, failed)
             statement.todo = statement.todo[1:]
         return self._done(actor, statement)
 
-    def _blockers(self, actor: str, key: Key, statement: RunningStatement) -> list[str]:
-        """Who holds a lock that this statement has to wait for."""
+    def _is_stale(self, actor: str, key: Key, row: int, statement: RunningStatement) -> bool:
+        """Whether somebody has changed and committed the row that the snapshot shows."""
+        own = self.open[actor].writes.get(key)
+        if statement.sort == "insert" or (own is not None and own.row == row):
+            return False
+        return self.rows[key][-1].commit > statement.snapshot
+
+    def _blockers(self, actor: str, statement: RunningStatement) -> list[str]:
+        """Who holds a lock that this statement has to wait for, in the order of their numbers."""
+        key, _ = statement.todo[0]
         held = self.locks.get(key)
         if held is None or (len(held) == 1 and actor in held):
             return []  # nearly always
-        others = {who: m for who, m in held.items() if who != actor}
+        others = sorted(held.keys() - {actor}, key=lambda who: held[who].number)
         if statement.sort == "insert":  # waits for who writes the row, not for who locks it
             return [who for who in others if key in self.open[who].writes]
-        is_new = [who for who in others if self._is_new(who, key)]
-        conflicts = [who for who, mode in others.items() if self._conflict(mode, statement.mode)]
-        return [who for who in conflicts if who not in is_new]
+        conflicts = [who for who in others if self._conflict(held[who].mode, statement.mode)]
+        return [who for who in conflicts if not self._is_new(who, key)]
 
     def _conflict(self, one: str, other: str) -> bool:
         return not one == other == SHARE
@@ -320,21 +387,22 @@ class PgModel:
         versions = self.rows.get(key, ())
         return key in self.open[who].writes and (not versions or versions[-1].value is GONE)
 
-    def _do(self, actor: str, key: Key, statement: RunningStatement) -> str:
+    def _do(self, actor: str, key: Key, row: int, statement: RunningStatement) -> str:
         """One row, which nobody else holds. Returns the code of an error, or nothing."""
         if statement.sort == "insert":
             return self._insert(actor, key, statement)
-        seen = self._seen(actor, key, statement.snapshot)
+        own = self.open[actor].writes.get(key)
+        is_own = own is not None and own.row == row
+        look = self._seen if is_own or own is None else self._replaced
+        seen = look(actor, key, statement.snapshot)
         assert seen is not None, "it was found"
         value = seen.value
         if not statement.mode:
             statement.found = (*statement.found, (key, value))
             return ""
-        if key not in self.open[actor].writes:
+        if not is_own:
             latest = self.rows[key][-1]
             if latest.commit > seen.commit:
-                if self.level != READ_COMMITTED:
-                    return SERIALIZATION
                 if latest.value is GONE or latest.row != seen.row:
                     return ""
                 self._hold(actor, key, statement.mode)
@@ -377,44 +445,44 @@ class PgModel:
     # --- locks -----------------------------------------------------------------------------------
 
     def _hold(self, actor: str, key: Key, mode: str) -> None:
-        held = self.locks.get(key)
-        if held is None:
-            self.locks[key] = {actor: mode}
-            return
-        held[actor] = max(held.get(actor, mode), mode, key=(SHARE, NO_KEY_UPDATE, UPDATE).index)
+        mine, held = self.open[actor], self.locks.setdefault(key, {})
+        while len(mine.numbers) <= len(mine.savepoints):
+            self.numbers += 1
+            mine.numbers = (*mine.numbers, self.numbers)
+        known = held.get(actor)
+        if known is None:
+            held[actor] = HeldLock(mode, mine.numbers[-1])
+        elif MODES.index(mode) > MODES.index(known.mode):
+            held[actor] = HeldLock(mode, known.number)
 
-    def _locks_of(self, actor: str) -> dict[Key, str]:
+    def _locks_of(self, actor: str) -> dict[Key, HeldLock]:
         return {key: held[actor] for key, held in self.locks.items() if actor in held}
 
     def _wait(self, actor: str, statement: RunningStatement) -> Any:
+        statement.behind = tuple(self._blockers(actor, statement))
         self.waiting[actor] = statement
-        cycle = self._cycle(actor)
-        if not cycle:
-            return WAITS
-        victim = either(*cycle)
-        self.waiting.pop(victim)
-        outcome = self._fail(victim, DEADLOCK)
-        if victim == actor:
-            return outcome
-        self._went_on[victim] = outcome
+        self._wake()
         return self._went_on.pop(actor, WAITS)
 
-    def _cycle(self, actor: str) -> list[str]:
+    def _circle(self) -> list[str]:
         """Those who wait for each other in a circle, the one who closed it first."""
-        paths = [[actor]]
-        while paths:
-            path = paths.pop()
-            statement = self.waiting.get(path[-1])
-            if statement is None:
-                continue
-            for blocker in self._blockers(path[-1], statement.todo[0], statement):
-                if blocker == actor:
-                    return path
-                if blocker not in path:
-                    paths.append([*path, blocker])
+        for actor in reversed(self.waiting):
+            path = [actor]
+            while (other := self._waits_for(path[-1])) is not None and other not in path:
+                path.append(other)
+            if other == actor:
+                return path
         return []
 
-    def _release(self, actor: str, keep: Mapping[Key, str] | None = None) -> None:
+    def _waits_for(self, actor: str) -> str | None:
+        """Who holds a row alone is waited for; of several who share it, one after the other."""
+        statement = self.waiting.get(actor)
+        if statement is None:
+            return None
+        blockers = self._blockers(actor, statement)
+        return next((who for who in (*statement.behind, *blockers) if who in blockers), None)
+
+    def _release(self, actor: str, keep: Mapping[Key, HeldLock] | None = None) -> None:
         """Give up locks, and let go on who waited for them."""
         kept = keep or {}
         for key, held in list(self.locks.items()):
@@ -427,10 +495,17 @@ class PgModel:
         self._wake()
 
     def _wake(self) -> None:
-        while self.waiting and (free := self._free()):
-            actor = either(*free) if len(free) > 1 else free[0]
-            statement = self.waiting.pop(actor)
-            outcome = self._go_on(actor, statement)
+        """Whoever waits for nobody any more goes on; of those in a circle, one fails."""
+        while self.waiting:
+            if free := self._free():
+                actor = either(*free) if len(free) > 1 else free[0]
+                outcome = self._go_on(actor, self.waiting.pop(actor))
+            elif circle := self._circle():
+                actor = either(*circle)
+                del self.waiting[actor]
+                outcome = self._fail(actor, DEADLOCK)
+            else:
+                return
             if outcome is not WAITS:
                 self._went_on[actor] = outcome
 
@@ -439,10 +514,12 @@ class PgModel:
         found = [
             actor
             for actor, statement in self.waiting.items()
-            if not self._blockers(actor, statement.todo[0], statement)
+            if not self._blockers(actor, statement)
         ]
-        keys = {self.waiting[actor].todo[0] for actor in found}
-        return found[:1] if len(keys) == len(found) else found
+        if len(found) < 2:
+            return found
+        rows = [{*self._locks_of(actor), *dict(self.waiting[actor].todo)} for actor in found]
+        return found[:1] if len(set().union(*rows)) == sum(map(len, rows)) else found
 
     # --- ends ------------------------------------------------------------------------------------
 

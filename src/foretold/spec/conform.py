@@ -201,8 +201,11 @@ class _Course:
                     break
                 actor = free[self._choose(len(free)) if len(free) > 1 else 0]
                 given = self._left[actor].pop(0)
-                for call in given if isinstance(given, list) else [given]:
-                    await self._step(system, actor, call)
+                calls = list(given) if isinstance(given, list) else [given]
+                while calls and actor not in self._waiting:
+                    await self._step(system, actor, calls.pop(0))
+                if calls:  # one of them has to wait, and the others come after it
+                    self._left[actor].insert(0, calls)
             if hasattr(system, STATE) and hasattr(self.spec.states[0], STATE):
                 self._observe("", (STATE,), await _value(system.state()), {})
         finally:

@@ -154,12 +154,17 @@ class Interleaving:
     async def let_go_on(self) -> None:
         """Whoever is free to go on by now does, before the next step is made; and whoever is freed
         by that."""
-        self.gateway.waits.settle()  # a savepoint that is rolled back frees locks as well
-        while going := [name for name in self.clients if self._goes_on(name)]:
+        while going := self._going():
             for name in going:
                 client, step = self.clients[name], self.clients[name].step
                 if step is not None and self._goes_on(name):
                     await self._until(client, lambda step=step: self._is_settled(step))
+
+    def _going(self) -> list[str]:
+        """Who goes on. The server is asked each time: a savepoint that is rolled back frees locks,
+        and so does a statement that was the first to wait for a row, and found that it was gone."""
+        self.gateway.waits.settle()
+        return [name for name in self.clients if self._goes_on(name)]
 
     def _goes_on(self, name: str) -> bool:
         session = self.sessions[name]
