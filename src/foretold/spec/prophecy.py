@@ -66,6 +66,12 @@ class Prophecy:
     def on(self, text: str) -> Prophecy:
         """The same, for those requests (`"POST /users"`) or statements of SQL alone that contain
         the text. Otherwise it comes true at the first that the call makes."""
+        given: Any = text
+        if not isinstance(given, str) or not given:
+            raise UsageError(
+                f"on({text!r}): a prophecy is aimed at a text.\n"
+                f'  right: {self.name}.on("POST /users"), or {self.name}.on("insert into account")'
+            )
         aimed = copy.copy(self)
         aimed._aim = text
         return aimed
@@ -140,7 +146,7 @@ def _kind(name: str, outcome: str, given: Any) -> str | None:
 def bound_for(world: Any, prophecies: Mapping[str, Prophecy], fates: Mapping[str, str]) -> Bound:
     """What is foretold for one call."""
     sorts = {KINDS[k] for p in prophecies.values() for k in p.outcomes.values() if k is not None}
-    bound = Bound(frozenset(sorts))
+    bound = Bound.within(BOUND.get(), frozenset(sorts))
     for parameter, prophecy in prophecies.items():
         prophecy.declare(world.tally)
         omen = prophecy.omen(fates[parameter])
@@ -158,9 +164,14 @@ def judged(bound: Bound, call: str) -> PropertyViolated | None:
         return unforeseen(call, bound.unforeseen[0], bound.omens)
     if bound.pending:
         told = " and ".join(map(str, bound.pending))
-        return Unfulfilled(
-            f"{call} was over, and what was foretold for it had not come true: {told}"
-        )
+        lines = [f"{call} was over, and what was foretold for it had not come true: {told}"]
+        if came_true := [each for each in bound.omens if each.came_true]:
+            lines += [
+                f"{' and '.join(map(str, came_true))} did, and may have left no room for it.",
+                "  right: one prophecy with all outcomes, of which each call gets one: "
+                'foretold.Prophecy("fate", ok=None, lost="request_lost", cancelled="db_cancelled")',
+            ]
+        return Unfulfilled("\n".join(lines))
     return None
 
 

@@ -30,6 +30,10 @@ KINDS: Final = {
     **{f"db_{kind}": POSTGRES for kind in OF_DATABASE if kind not in NOT_OF_A_CALL},
 }
 """What can be foretold, and who makes it come true."""
+SLOW: Final = "db_slow_query"
+"""Whoever waits for the answer may lose patience meanwhile."""
+CANCELLED: Final = "57014"
+"""What the database says of a statement that nobody waits for any more."""
 SYSTEM_CLASSES: Final = ("08", "40", "53", "57")
 """Classes of SQLSTATE that say that the system failed, not that the program was wrong."""
 
@@ -78,10 +82,29 @@ class Bound:
     """Not empty: it draws other randomness than it would."""
     omens: list[Omen] = field(default_factory=list)
     unforeseen: list[str] = field(default_factory=list)
+    outer: Bound | None = None
+    """What was foretold for all of a longer work that this is a part of."""
+
+    @classmethod
+    def within(cls, outer: Bound | None, sorts: frozenset[str]) -> Bound:
+        """For a part of what something is foretold for already."""
+        if outer is None:
+            return cls(sorts)
+        return cls(sorts | outer.sorts, outer.party, outer.salt, outer=outer)
+
+    @property
+    def all_omens(self) -> list[Omen]:
+        """Its own, and those of the longer work."""
+        return self.omens if self.outer is None else [*self.omens, *self.outer.all_omens]
 
     def due(self, sort: str) -> list[Omen]:
         """What is still to come true there, in the order in which it was drawn."""
-        return [o for o in self.omens if o.sort == sort and not o.came_true and not o.is_taken]
+        return [o for o in self.all_omens if o.sort == sort and not o.came_true and not o.is_taken]
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a statement takes long, as it was foretold."""
+        return any(each.kind == SLOW and each.came_true for each in self.all_omens)
 
     @property
     def pending(self) -> list[Omen]:
@@ -96,7 +119,9 @@ class Bound:
         """The database has answered with an error."""
         if not code.startswith(SYSTEM_CLASSES):
             return
-        caused = next((each for each in self.omens if each.code_due), None)
+        if code == CANCELLED and any(o.sort == WEB and o.is_taken for o in self.all_omens):
+            return  # the client has gone, as foretold, and the application with it
+        caused = next((each for each in self.all_omens if each.code_due), None)
         if caused is not None:
             caused.code_due = False
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections import Counter
@@ -232,6 +233,8 @@ class Looks:
         (lambda: random.SystemRandom().random(), "randomness"),
         (lambda: foretold.choose([1, 2]), "the world"),
         (foretold.current_world, "the world"),
+        (lambda: asyncio.get_running_loop().time(), "the time"),
+        (lambda: time.sleep(1), r"time to pass \(it sleeps\)"),
     ],
 )
 def test_a_model_that_looks_around_is_refused(how: Any, what: str) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 from typing import Any, ClassVar
 
+import asyncpg
 import httpx
 import pytest
+from fastapi import FastAPI
 from hypothesis import strategies as st
 
 import foretold
@@ -325,6 +327,107 @@ def test_a_fixed_prophecy_that_does_not_come_true() -> None:
         foretold.run(swallows)
 
 
+class Stores(foretold.Machine):
+    """A rule whose request writes into a database; the client does not wait for ever."""
+
+    steps = 3
+    quiet_s = 0.0
+
+    async def setup(self) -> None:
+        app, pg = FastAPI(), await self.world.postgres(schema="create table t (v int)")
+
+        @app.post("/rows")
+        async def store() -> None:
+            connection = await asyncpg.connect(pg.dsn)
+            try:
+                await connection.execute("insert into t values (1)")
+            finally:
+                await connection.close()
+
+        self.http = (await self.world.web(app)).client("client", timeout=2.0)
+
+    async def teardown(self) -> None:
+        await self.http.aclose()
+
+    async def store(self) -> None:
+        """The request; what becomes of it does not matter here."""
+        with contextlib.suppress(httpx.TransportError):
+            await self.http.post("/rows")
+
+
+def test_a_timeout_that_a_slow_query_causes_was_foretold() -> None:
+    """The client loses patience because of the query that was foretold to be slow. It is the same
+    cause, so it is not held against the run as an error that nobody foretold."""
+
+    class Slow(Stores):
+        @foretold.rule(
+            answer=foretold.Prophecy("answer", ok=None, slow="db_slow_query", lost="request_lost")
+        )
+        async def act(self, answer: str) -> None:
+            await self.store()
+
+    outcome = foretold.explore(Slow, runs=12, seed=1, confirm=False)
+    assert outcome.failure is None, outcome.failure.exception
+    assert outcome.tally.faults["prophecy answer: slow"].effect
+
+
+def test_two_prophecies_that_exclude_each_other() -> None:
+    """If the request is lost, no query can fail: the complaint says which prophecy came true, and
+    how to write it."""
+
+    class Both(Stores):
+        @foretold.rule(
+            answer=foretold.Prophecy("answer", ok=None, lost="request_lost"),
+            query=foretold.Prophecy("query", ok=None, cancelled="db_cancelled"),
+        )
+        async def act(self, answer: str, query: str) -> None:
+            await self.store()
+
+    failure = foretold.explore(Both, runs=12, seed=1, confirm=False).failure
+    assert failure is not None
+    assert isinstance(failure.exception, foretold.Unfulfilled)
+    assert str(failure.exception).splitlines()[1:] == [
+        "answer = 'lost' (request_lost) did, and may have left no room for it.",
+        "  right: one prophecy with all outcomes, of which each call gets one: "
+        'foretold.Prophecy("fate", ok=None, lost="request_lost", cancelled="db_cancelled")',
+    ]
+
+
+def test_a_prophecy_within_another() -> None:
+    """The outer one holds for all that is done within, also within the inner one."""
+    other = foretold.Prophecy("other", ok=None, gone="client_gone")
+
+    async def main(world: foretold.World) -> str:
+        app, _ = make_app()
+        web = await world.web(app)
+        async with web.client("ada") as http:
+            with ANSWER.foretell("lost"), other.foretell("ok"):
+                try:
+                    await http.post("/users/ada")
+                except httpx.TransportError:
+                    return "lost"
+        return "ok"
+
+    assert foretold.run(main, seed=1).value == "lost"
+
+
+def test_a_storm_of_calls_with_prophecies() -> None:
+    """The serial oracle makes the same call twice at once, each with what was foretold for it."""
+
+    class Storms(Asks):
+        oracle = "serial"
+        actors = 2
+        steps = 3
+
+        @foretold.rule(answer=foretold.Prophecy("answer", ok=None, lost="request_lost"))
+        async def ask(self, answer: str) -> None:
+            with contextlib.suppress(httpx.TransportError):
+                await self.http.post("/users/ada")
+
+    outcome = foretold.explore(Storms, runs=15, seed=1, confirm=False)
+    assert outcome.failure is None, outcome.failure.exception
+
+
 def test_a_late_answer() -> None:
     """A response that comes later than the client waits is a timeout; else it is only late."""
 
@@ -347,6 +450,10 @@ def test_a_late_answer() -> None:
         assert (seconds > 1.99) == (how == "timeout")
 
 
+def _by_default(self: Any, answer: Any = ANSWER) -> None:
+    """A rule that foretells nothing."""
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -357,6 +464,12 @@ def test_a_late_answer() -> None:
         lambda: foretold.Prophecy("answer", ok=None, lost=foretold.faults.web),
         lambda: foretold.Prophecy("", ok=None, lost="request_lost"),
         lambda: ANSWER._checked("lots"),
+        lambda: ANSWER.on(""),
+        lambda: ANSWER.on(404),  # type: ignore[arg-type]  # the mistake
+        lambda: foretold.rule(
+            one=ANSWER, other=foretold.Prophecy("answer", ok=None, x="client_gone")
+        ),
+        lambda: foretold.rule()(_by_default),
     ],
 )
 def test_mistakes_are_told(wrong: Any) -> None:

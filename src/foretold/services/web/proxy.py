@@ -91,6 +91,8 @@ class Proxy(httpx.AsyncBaseTransport):
         except httpx.TransportError as error:
             bound = BOUND.get()
             foretold = strike is not None and strike.omen is not None and strike.is_felt
+            if bound is not None and bound.is_slow and isinstance(error, httpx.TimeoutException):
+                foretold = True
             if bound is not None and not foretold:
                 about = f"{request.method} {request.url.path} of {self._name}"
                 bound.failed(WEB, f"{about} raised {type(error).__name__}")

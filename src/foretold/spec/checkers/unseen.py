@@ -10,18 +10,22 @@ from __future__ import annotations
 from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from foretold.errors import ModelLooksAround
 from foretold.kernel.computer import Computer, running
 from foretold.kernel.entropy_patches import random_state
 from foretold.world import current
 
+if TYPE_CHECKING:
+    from foretold.kernel.clock import VirtualClock
+    from foretold.kernel.kernel import Kernel
+
 _ASKED: Final = {
     "wall_ns": "the time",
     "monotonic_ns": "the time",
     "cpu_ns": "the time",
-    "sleep_ns": "to sleep",
+    "sleep_ns": "time to pass (it sleeps)",
     "entropy": "randomness",
     "pid": "its process id",
     "node": "the address of the machine",
@@ -61,7 +65,8 @@ def unseen() -> Iterator[None]:
     if computer is None or hasattr(type(computer), "is_blind"):
         yield
         return
-    before = random_state()
+    before, clock = random_state(), _clock_of(computer)
+    reads = clock.reads if clock is not None else 0
     running[ident] = cast("Computer", _Blind(computer))
     current.hide(complaint)
     try:
@@ -71,3 +76,11 @@ def unseen() -> Iterator[None]:
         running[ident] = computer
     if random_state() != before:
         raise complaint("randomness (the module random)")
+    if clock is not None and clock.reads != reads:
+        raise complaint("the time (of the event loop or of a host)")
+
+
+def _clock_of(computer: Computer) -> VirtualClock | None:
+    """Of a host: its event loop and `world.clock` read it without asking the computer."""
+    kernel: Kernel | None = getattr(computer, "kernel", None)
+    return None if kernel is None else kernel.clock

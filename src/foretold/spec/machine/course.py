@@ -492,9 +492,9 @@ class Course:
         call.began, call.began_ns = self._moment(), clock.ns
         CALL.set(str(call.number))
         trace.note("rule", who, name, _noted(call.arguments))
-        for companion in self.companions:
-            companion.began(call)
         try:
+            for companion in self.companions:
+                companion.began(call)
             await self._apply(call)
             if self.checks.has_pages:
                 await self.checks.pages(call)

@@ -42,7 +42,13 @@ def twin(number: int, first: Call, user: Any) -> Call:
     if first.rule.wants_actor:
         arguments["actor"] = user
     return type(first)(
-        number, first.rule, user, arguments, references=first.references, shown=first.shown
+        number,
+        first.rule,
+        user,
+        arguments,
+        first.fates,
+        references=first.references,
+        shown=first.shown,
     )
 
 

@@ -155,9 +155,11 @@ def _declare(
     drawn = {name: given for name, given in arguments.items() if name not in prophecies}
     for name, given in drawn.items():
         _check_strategy(word, name, given)
+    _check_prophecies(word, prophecies)
 
     def decorate(function: F) -> F:
         _check_method(word, function, arguments)
+        _check_defaults(word, function)
         if hasattr(function, _RULE):
             raise UsageError(
                 f"{function.__name__} is a rule already: write one @foretold.rule or "
@@ -265,6 +267,30 @@ def _is_prophecy(given: object) -> bool:
     """Whoever has one has imported its module."""
     module = sys.modules.get("foretold.spec.prophecy")
     return module is not None and isinstance(given, module.Prophecy)
+
+
+def _check_prophecies(word: str, prophecies: Mapping[str, Prophecy]) -> None:
+    names = [each.name for each in prophecies.values()]
+    for name in names:
+        if names.count(name) > 1:
+            given = ", ".join(f"{each}=…" for each in prophecies)
+            raise UsageError(
+                f"{word}({given}): two prophecies are called {name!r}, and a mapping or a report "
+                "could not tell them apart.\n"
+                '  right: foretold.Prophecy("answer", …) and foretold.Prophecy("query", …)'
+            )
+
+
+def _check_defaults(word: str, function: Callable[..., Any]) -> None:
+    for name, parameter in signature_of(function).parameters.items():
+        if _is_prophecy(parameter.default):
+            own, given = function.__name__, parameter.default.name
+            raise UsageError(
+                f"{own} has a prophecy as the default of {name!r}, so nothing would be foretold.\n"
+                f"  wrong: def {own}(self, {name}={given})\n"
+                f"  right: @foretold.{word}({name}={given})\n"
+                f"         def {own}(self, {name})"
+            )
 
 
 def _check_strategy(word: str, name: str, given: object) -> None:
