@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from foretold.kernel.waiting import innermost_of_package, is_library
 from foretold.story.decision import DecidingStep, Decision, Pair
@@ -18,45 +18,58 @@ from foretold.story.words import (
 )
 from foretold.tape import CALLBACKS
 from foretold.trace import Place
-from foretold.trace.events import Ended
+from foretold.trace.events import Ended, Who
 from foretold.world.world import DEFAULT_HOST
 
 FRAMES_MAX = 6
+NO_NAMES: Mapping[Who, str] = {}
 
 
-def decision_text(decision: Decision) -> str:
+Names = Mapping[Who, str]
+"""What a story calls its tasks, where that is not their own name."""
+
+
+def decision_text(decision: Decision, names: Names = NO_NAMES) -> str:
     """The critical pair with both stacks; or that there is none, and what is to blame instead;
     empty if that is not known."""
     if decision.times is not None:
-        return "\n".join(_time_lines(decision))
+        return "\n".join(_time_lines(decision, names))
     if decision.pair is not None:
         head = "These two steps decide it. In this order it fails; the other way round it holds"
-        return "\n".join([f"{head} (that was run as well):", *_pair_lines(decision.pair)])
+        return "\n".join([f"{head} (that was run as well):", *_pair_lines(decision.pair, names)])
     if decision.values is not None:
         fails, holds = decision.values
         return f"A value decides it, not an order: it fails with {fails}, and holds with {holds}."
     if decision.needs_faults:
         return "The faults decide it: without them it holds (that was run as well)."
     if decision.orders_tried:
+        if decision.orders_tried == 1:
+            return "It also fails in the one other order that was tried."
         return f"It also fails in each of {decision.orders_tried} other orders that were tried."
     return ""  # nothing is known, which is not worth a line
 
 
-def sides_of(pair: Pair) -> tuple[Side, Side]:
+def sides_of(pair: Pair, names: Names = NO_NAMES) -> tuple[Side, Side]:
     """The two steps as data."""
-    return _side(pair.first), _side(pair.second)
+    return _side(pair.first, names), _side(pair.second, names)
 
 
-def _side(step: DecidingStep) -> Side:
-    host, actor, count = step.key
+def _side(step: DecidingStep, names: Names) -> Side:
+    _, actor, count = step.key
     if actor == CALLBACKS:
         return Side("", callback_in_words(step.callback, count), "")
-    who = actor if host == DEFAULT_HOST else f"{host}/{actor}"
+    who = _called(step, names)
     place = step.place or (step.stack[-1] if step.stack else None)
     return Side(who, "starts" if count == 1 else "goes on", short(place))
 
 
-def _time_lines(decision: Decision) -> Iterator[str]:
+def _called(step: DecidingStep, names: Names) -> str:
+    host, actor, _ = step.key
+    own = actor if host == DEFAULT_HOST else f"{host}/{actor}"
+    return names.get((host, actor), own)
+
+
+def _time_lines(decision: Decision, names: Names) -> Iterator[str]:
     assert decision.times is not None, "asked for where time decides"
     took, less = map(duration, decision.times)
     less = f"one of {less}" if less != took else "a little less"
@@ -65,20 +78,20 @@ def _time_lines(decision: Decision) -> Iterator[str]:
         yield f"{said}."
     else:
         yield f"{said}, where these two come the other way round (that was run as well):"
-        yield from _pair_lines(decision.pair)
+        yield from _pair_lines(decision.pair, names)
 
 
-def _pair_lines(pair: Pair) -> Iterator[str]:
-    yield from _step_lines(1, pair.first)
-    yield from _step_lines(2, pair.second)
+def _pair_lines(pair: Pair, names: Names) -> Iterator[str]:
+    yield from _step_lines(1, pair.first, names)
+    yield from _step_lines(2, pair.second, names)
 
 
-def _step_lines(number: int, step: DecidingStep) -> Iterator[str]:
-    host, actor, count = step.key
+def _step_lines(number: int, step: DecidingStep, names: Names) -> Iterator[str]:
+    _, actor, count = step.key
     if actor == CALLBACKS:
         yield f"  {number}. {callback_in_words(step.callback, count)}"
         return
-    who = actor if host == DEFAULT_HOST else f"{host}/{actor}"
+    who = _called(step, names)
     verb = "starts" if count == 1 else "goes on"
     yield f"  {number}. {who} ({ordinal(count)} step) {verb}{_how_far(step)}"
     places = _telling(step.stack)

@@ -107,7 +107,7 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[Story, list[D
         "\n".join(part for part in parts if part),
         calls=requests if done.calls is None else map(called, done.calls),
         is_program=done.calls is not None,
-        pair=told.accused or (sides_of(pair) if pair is not None else None),
+        pair=told.accused,
         faults=faults_of(done),
     )
     return story, told.delays
@@ -198,15 +198,20 @@ def told_of(
     parts.append("What happened, in virtual time:")
     if len(every) == KEPT_EVENTS:
         parts.append(f"  … of a long run: the last {KEPT_EVENTS:,} events")
-    parts += lines_of(moments, start_ns, cast.names(), LINES_MAX, called)
+    names = cast.names()
+    parts += lines_of(moments, start_ns, names, LINES_MAX, called)
     parts += [] if is_conducted and told_below else cast.others(kept[begin:])
     parts += database.rest(start_ns, called)
     head = database.head(start_ns, called)
     # A value without which nobody would have been there does not explain what the database tells.
     weak = decision is not None and (decision.is_unknown or decision.values is not None)
     if decision is not None and not (weak and database.says_where_to_look):
-        (parts if decision.orders_tried else head).extend(filter(None, [decision_text(decision)]))
-    return Parts(list(map(called, head)), list(map(called, parts)), delays, database.pair)
+        said = decision_text(decision, names)
+        (parts if decision.orders_tried else head).extend(filter(None, [said]))
+    accused = database.pair
+    if accused is None and decision is not None and decision.pair is not None:
+        accused = sides_of(decision.pair, names)
+    return Parts(list(map(called, head)), list(map(called, parts)), delays, accused)
 
 
 def _is_step_of(event: Event, tasks: Collection[Who]) -> bool:

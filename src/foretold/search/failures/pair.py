@@ -60,10 +60,10 @@ def what_decides(
 def _decision(judge: _Judge, failing: Run) -> Decision | None:
     tape = failing.tape
     if not departs(tape):
-        pair = _by_new_hold(judge, tape)
-        if pair is None and judge.runs <= 1:
-            return None  # nobody to change places with
-        return Decision(pair, runs=judge.runs, orders_tried=0 if pair else judge.runs - 1)
+        pair, orders = _by_new_hold(judge, tape)
+        if pair is None and not orders:
+            return None  # nobody has changed places
+        return Decision(pair, runs=judge.runs, orders_tried=0 if pair else orders)
     events = with_telling_places(list(failing.trace.events))
     pair = None
     for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
@@ -113,12 +113,19 @@ class _Judge:
 
     def fails(self, tape: Tape) -> bool:
         done = self.run(tape)
-        alike = done.error is not None and signature_of(done.error) == self._wanted
-        return alike and not done.broken_holds
+        return self.is_failure(done) and not done.broken_holds
+
+    def is_failure(self, done: Run) -> bool:
+        """Whether it is the failure that is looked into."""
+        return done.error is not None and signature_of(done.error) == self._wanted
 
     def holds(self, tape: Tape) -> Run | None:
         done = self.run(tape)
-        return done if done.error is None and not done.discarded else None
+        return done if self.is_success(done) else None
+
+    @staticmethod
+    def is_success(done: Run) -> bool:
+        return done.error is None and not done.discarded
 
     def stacks(self, tape: Tape, *keys: Key) -> dict[Key, list[Place]]:
         return self.run(tape, keys).trace.stacks
@@ -194,18 +201,30 @@ def _step(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]])
 # A hold that helps
 
 
-def _by_new_hold(judge: _Judge, tape: Tape) -> Pair | None:
-    """The calm run fails: is there somebody who need only wait for another?"""
+def _by_new_hold(judge: _Judge, tape: Tape) -> tuple[Pair | None, int]:
+    """The calm run fails: is there somebody who need only wait for another? If not: in how many
+    other orders it fails in the same way; no more than seems so, if one holds."""
     calm = tape.derived(settings={**tape.settings, "order": "any", "strategy": "fifo"})
     failing = judge.run(calm)
     if failing.error is None:
-        return None
+        return None, 0
     events = with_telling_places(list(failing.trace.events))
+    orders, every = {_order(events)}, True
     for hold in list(_helpful_holds(events))[:ORDERS_TRIED_MAX]:
-        done = judge.holds(calm.derived(schedule=Schedule.of([hold])))
-        if done is not None and not done.broken_holds:
-            return _narrowed(judge, calm, hold, events, list(done.trace.events))
-    return None
+        done = judge.run(calm.derived(schedule=Schedule.of([hold])))
+        if judge.is_success(done):
+            every = False
+            pair = _narrowed(judge, calm, hold, events, list(done.trace.events))
+            if pair is not None:
+                return pair, 0
+        every = every and judge.is_failure(done)
+        orders.add(_order(done.trace.events))
+    return None, len(orders) - 1 if every else 0
+
+
+def _order(events: Iterable[Event]) -> tuple[Key, ...]:
+    """Who made which step when. A hold may change nothing: whoever was held alone goes on."""
+    return tuple(event.key for event in events if isinstance(event, Resumed))
 
 
 def _helpful_holds(events: Sequence[Event]) -> Iterator[Hold]:
@@ -237,7 +256,8 @@ def _narrowed(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if judge.fails(until(middle)) else (low, middle)
-    if not high or judge.holds(until(high)) is None or not judge.fails(until(low)):
+    done = judge.holds(until(high)) if high else None
+    if done is None or done.broken_holds or not judge.fails(until(low)):
         return None
     both = hold.key, passed[high - 1].key
     stacks = judge.stacks(calm, *both)
