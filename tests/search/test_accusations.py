@@ -255,6 +255,91 @@ def test_a_note_of_when_it_was_is_accused_only_if_the_test_asks_for_it() -> None
     assert "two read keys" in asked
 
 
+def test_the_values_that_were_read_are_shown() -> None:
+    """Those that somebody sets, of three columns; the one value of a query; none of many rows."""
+    schema = f"{ACCOUNTS}; create table note (id int); insert into note select generate_series(1,9)"
+
+    async def one(db: Any) -> None:
+        async with db.transaction():
+            account = await db.fetchrow("select * from account where id = 1")
+            count = await db.fetchval("select count(*) from account")
+            both = await db.fetch("select n from account")
+            notes = await db.fetch("select id from note")
+            await asyncio.sleep(0.01)
+            total = account["n"] + count + len(both) + len(notes)
+            await db.execute("update account set n = $1 where id = 1", total)
+
+    async def two(db: Any) -> None:
+        await one(db)
+
+    story = story_of(program(schema, one, two))
+    assert "select * from account where id = 1 → n 10 " in story
+    assert "select count(*) from account → 2 " in story
+    assert "select n from account → 2 rows: 10, 10 " in story
+    assert "where id = 1 → 1 row" in story
+    assert "generate" not in story
+
+
+def test_a_lock_on_something_else_is_told() -> None:
+    """It looks as if it were locked, and the lock is on the row of another table."""
+    schema = ACCOUNTS + "; create table keys (id int); insert into keys values (1), (2)"
+
+    async def take(db: Any, key: int) -> None:
+        async with db.transaction():
+            await db.fetchval("select 1 from keys where id = $1 for update", key)
+            await add(db, "account", 1)
+
+    async def one(db: Any) -> None:
+        await take(db, 1)
+
+    async def two(db: Any) -> None:
+        await take(db, 2)
+
+    story = story_of(program(schema, one, two))
+    assert "two read account" in story
+    assert "It has locked keys instead (" in story
+    assert "from keys where id = 2 for update" in story
+
+
+def test_of_what_it_wrote_later_that_is_told_which_the_test_asks_about() -> None:
+    """Both insert a world after one look, and both then wait for the same row of another table."""
+    schema = ACCOUNTS + "; create table world (name text)"
+
+    async def one(db: Any) -> None:
+        async with db.transaction():
+            await db.fetch("select * from world where name = 'x'")
+            await asyncio.sleep(0.01)
+            await db.execute("insert into world values ('x')")
+            await db.execute("update account set n = n + 1 where id = 1")
+
+    async def two(db: Any) -> None:
+        await one(db)
+
+    story = story_of(program(schema, one, two, asks="select count(*) from world"))
+    assert "two looked for a row in world and found none" in story
+    assert "Then two inserted one, too" in story
+
+
+def test_read_skew_of_rows_that_are_not_known() -> None:
+    """The one asks by owner, the other changes by id: it is told, and that it is not known."""
+
+    async def move(db: Any) -> None:
+        await asyncio.sleep(0.005)
+        async with db.transaction():
+            await db.execute("update account set n = n - 5 where id = 1")
+            await db.execute("update account set n = n + 5 where id = 2")
+
+    async def total(db: Any) -> None:
+        async with db.transaction():
+            await db.fetchval("select n from account where owner = 'ann'")
+            await asyncio.sleep(0.02)
+            await db.fetchval("select n from account where owner = 'bob'")
+
+    story = story_of(program(ACCOUNTS, move, total))
+    assert "In the database a transaction has seen two states:" in story
+    assert "Whether these were the same rows is not known" in story
+
+
 def test_write_skew_and_phantoms() -> None:
     """Both have counted, and each changed another row, or added one: nothing was overwritten."""
     schema = "create table doctor (id int primary key, on_call bool);"
@@ -427,6 +512,39 @@ def test_a_def_endpoint_keeps_its_name_in_its_thread() -> None:
     story = story_of(main)
     assert "ann: POST /add, in session" in story
     assert "bob read account" in story or "ann read account" in story
+
+
+@pytest.mark.parametrize("style", ["closes later", "commits at once"])
+def test_who_has_only_read_after_its_commit_was_not_answered_too_soon(style: str) -> None:
+    """What it wrote was committed before the answer. What came later was a look, if anything."""
+    app = fastapi.FastAPI()
+
+    async def connection() -> AsyncIterator[Any]:
+        db = await asyncpg.connect(os.environ["DATABASE_URL"])
+        yield db
+        if style == "closes later":
+            await db.execute("rollback")
+        await db.close()
+
+    needed = fastapi.Depends(connection)
+
+    @app.post("/add")
+    async def handler(db: Any = needed) -> None:
+        await db.execute("update account set n = n + 1 where id = 1")
+        if style == "closes later":
+            await db.execute("begin")
+            await db.fetchval("select n from account where id = 1")
+
+    async def main(world: World) -> None:
+        pg = await world.postgres(schema=ACCOUNTS)
+        web = await world.web(app, environment={"DATABASE_URL": pg.dsn})
+        ann = web.client("ann")
+        await ann.post("/add")
+        await asyncio.sleep(1)
+        await ann.aclose()
+        raise AssertionError("it fails")
+
+    assert "was answered" not in story_of(main)
 
 
 def test_the_second_delivery_of_a_request_was_not_answered_too_soon() -> None:

@@ -388,15 +388,24 @@ def test_the_advice_suits_what_was_read() -> None:
 
 
 def test_a_lock_that_was_given_up_before_the_read_is_mentioned() -> None:
-    """A commit in the middle of a request: what it had locked does not keep others away."""
-    touch = events(("1", "BEGIN"), ("1", "UPDATE users SET a = 1"), ("1", "COMMIT"))
-    told = told_in_order(
-        asked_by("1", "POST /a"), asked_by("2", "POST /b"), events(("2", "BEGIN")), touch,
-        events(("1", "BEGIN"), ("1", READ), ("2", WRITE), ("2", "COMMIT"), ("1", WRITE)),
-        events(("1", "COMMIT")),
-    )  # fmt: skip
-    said = " ".join(line.strip() for line in told_of(told))
-    assert said.endswith("(What it had locked before its commit was free again.)")
+    """A commit in the middle of a request: what it had locked does not keep others away. What the
+    other one does not lock never did, so nothing is said about that."""
+    locks = "UPDATE users SET a = 1 WHERE id = 7"
+
+    def told_with(other: str) -> str:
+        told = told_in_order(
+            asked_by("1", "POST /a"), asked_by("2", "POST /b"),
+            events(("1", "BEGIN"), ("1", locks), ("1", "COMMIT"), ("2", "BEGIN"), ("2", other)),
+            events(("1", "BEGIN"), ("1", READ), ("2", WRITE), ("2", "COMMIT"), ("1", WRITE)),
+            events(("1", "COMMIT")),
+        )  # fmt: skip
+        return said(told_of(told))
+
+    free_again = "(What it had locked before its commit was free again.)"
+    assert told_with(locks).endswith(free_again)
+    assert told_with("SELECT a FROM users WHERE id = 7 FOR UPDATE").endswith(free_again)
+    assert free_again not in told_with("UPDATE users SET a = 1 WHERE id = 8")
+    assert free_again not in told_with("SELECT 1")
 
 
 def test_an_answer_before_the_commit_is_told() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from foretold.services.postgres.sqltext import (
     NUMBER,
@@ -24,6 +25,7 @@ from foretold.trace.events import Cells, Event, Schema, Table
 Known = dict[tuple[str, str], set[str]]
 """Of (table, column) the values that rows have."""
 _UNKNOWN = "…"
+NULL = "NULL"
 _TRUTHS = ("true", "false")
 
 
@@ -81,6 +83,14 @@ class Catalogue:
         return having[0] if len(having) == 1 else None
 
 
+class FoundColumn(NamedTuple):
+    """One column of an answer."""
+
+    key: tuple[str, str] | None
+    """Its table and its name; None for what is computed."""
+    values: list[str]
+
+
 @dataclass
 class KnownRows:
     """What is known of the rows of one statement."""
@@ -99,6 +109,16 @@ class KnownRows:
     def sets(self) -> set[str]:
         """The columns that it gives another value."""
         return set(self.reading.sets)
+
+
+def answered(cells: Cells | None, catalogue: Catalogue) -> list[FoundColumn]:
+    """What the server has answered, column by column; nothing if that is not known."""
+    if cells is None:
+        return []
+    return [
+        FoundColumn(catalogue.column(numbers), [row[place] or NULL for row in cells.rows])
+        for place, numbers in enumerate(cells.columns)
+    ]
 
 
 def rows_of(
@@ -150,7 +170,7 @@ def _value(token: Token, values: Sequence[str]) -> str | None:
 
 def _bare(value: str | None) -> str | None:
     """Without quotes; None for what is NULL, long or not shown."""
-    if value is None or value in ("NULL", _UNKNOWN):
+    if value is None or value in (NULL, _UNKNOWN):
         return None
     bare = value[1:-1] if value[:1] in ("'", '"') else value
     return None if bare.endswith(_UNKNOWN) or bare.startswith("{") else bare

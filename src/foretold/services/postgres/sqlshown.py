@@ -23,6 +23,9 @@ from foretold.services.postgres.sqltext import (
 
 SQL_CHARS_MAX = 96
 VALUE_CHARS_MAX = 28
+ANSWER_CHARS_MAX = 72
+ROWS_MAX = 4
+"""Of an answer with more of them no value is told."""
 _LIST_CHARS_MAX = 36
 _TAIL_CHARS = 36
 _COUNTED = ("SELECT", "UPDATE", "DELETE", "MERGE", "COPY")
@@ -229,3 +232,14 @@ def outcome_text(tags: Sequence[str], error: str = "") -> str:
     if rows is None:
         return ", ".join(tags)
     return "1 row" if rows == 1 else f"{rows} rows"
+
+
+def answer_text(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """What a query has found: `100`, `balance 100, version 0`, `2 rows: id 1, 2`. Of each column
+    the name, which may be empty, and its values. Empty if there is too much to tell."""
+    rows = max((len(values) for _, values in columns), default=0)
+    if not 0 < rows <= ROWS_MAX or any(_MORE in values for _, values in columns):
+        return ""
+    told = [f"{name} {', '.join(values)}".strip() for name, values in columns]
+    text = ", ".join(told) if rows == 1 else f"{rows} rows: {'; '.join(told)}"
+    return text if len(text) <= ANSWER_CHARS_MAX else ""

@@ -118,19 +118,30 @@ def answered_too_soon(
     who came after that answer can have relied on it."""
     answered = _answers(events, visits)
     for request in reversed(requests):
-        last = request.statements[-1]
-        visit = visits.get(last.asked_by) if last.asked_by is not None else None
-        wrote = any(each.written for each in request.statements)
-        if visit is None or visit.is_after or not wrote:
+        last = _last_of_what_it_wrote(request)
+        visit = (
+            visits.get(last.asked_by) if last is not None and last.asked_by is not None else None
+        )
+        if last is None or visit is None or visit.is_after:
             continue
         answer = answered.get((visit.client, visit.asks))
-        if answer is None or (last.ends and not (request.committed and answer[0] < last.number)):
+        if answer is None or (last.ends and not (last.is_kept and answer[0] < last.number)):
             continue
         number, end = answer[0], last.number if last.ends else len(events)
         informed = {event.who for event in events[number:end] if isinstance(event, Visited)}
         reader = _reader(request, [r for r in requests if r.asked_by in informed], number, end)
         return Hasty(request, last, answer[1], reader)
     return None
+
+
+def _last_of_what_it_wrote(request: Transaction) -> Statement | None:
+    """The end of the last transaction in which it wrote something, or how far that has come. What
+    it only read afterwards is no promise; nor is a statement that is a transaction by itself."""
+    wrote = next((each for each in reversed(request.statements) if each.written), None)
+    if wrote is None:
+        return None
+    its = [each for each in request.statements if each.transaction == wrote.transaction]
+    return its[-1] if its[-1].ends or its[0].begins else None
 
 
 def _answers(events: Sequence[Event], visits: Visits) -> dict[tuple[str, str], tuple[int, Request]]:

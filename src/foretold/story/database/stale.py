@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from foretold.services.postgres.rows import meets
 from foretold.story.database.statements import Statement, Transaction
 from foretold.story.tale import Side
 from foretold.story.words import short
@@ -22,6 +23,7 @@ from foretold.story.words import short
 FEW = 8
 """Of more statements than that, those of a pair that have nothing to do with it are left out."""
 RECENT = 16
+UNKNOWN_ROWS = "Whether these were the same rows is not known: the statements do not tell."
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class Stale:
     @property
     def rank(self) -> tuple[bool | int, ...]:
         """The smaller the better: whose commit broke something; the rows are known to be the same;
-        it is about more than when something was; it wrote after the other's commit; where it was
-        broken; in the same table; it had counted, if too many is what is wrong; it had found
+        it is about more than when something was; it wrote where it was broken; after the other's
+        commit; in the same table; it had counted, if too many is what is wrong; it had found
         nothing, and both put something there; it did not take what was there when it wrote. Of
         several pairs the last, and of its statements the first."""
         asked, broke = set(self.asked.tables), self.asked.commit is not None
@@ -84,8 +86,8 @@ class Stale:
             broke and not self.asked.is_by(self.reader),
             not self.is_known,
             self.write.is_touch or self.later.is_touch,
-            self.later.time_ns < self.write.ends_ns,
             bool(asked) and not self.later.written & asked,
+            self.later.time_ns < self.write.ends_ns,
             bool(asked) and not self.tables & asked,
             not self.later.written & self.tables,
             self.asked.counts and not self._sums_up,
@@ -111,7 +113,10 @@ class Stale:
             return statements
         ours = {id(self.read), id(self.write), id(self.later)}
         table = self.tables | (self.later.written if len(self.later.written) == 1 else set())
-        return [e for e in statements if id(e) in ours or e.is_mark or e.tables & table]
+        locks = {id(e) for e in statements if self._locks_instead(e)}
+        wrong = {id(e) for e in statements if e.written & set(self.asked.tables)}
+        kept = ours | locks | wrong
+        return [e for e in statements if id(e) in kept or e.is_mark or e.tables & table]
 
     @property
     def title(self) -> str:
@@ -133,7 +138,7 @@ class Stale:
             yield f"before {writer} had changed it{self.write.where},"
             yield f"and then wrote {wrote}{self.later.where}."
         if not self.is_known:
-            yield "Whether these were the same rows is not known: the statements do not tell."
+            yield UNKNOWN_ROWS
         yield f"{self._advice()}{self._let_go()}"
 
     def sides(self, name: Callable[[Statement], str]) -> tuple[Side, Side]:
@@ -159,14 +164,29 @@ class Stale:
                 "be SERIALIZABLE?"
             )
         return (
-            f"{place} should it have locked what it reads (FOR UPDATE)? Should a constraint, or a "
-            "condition in the write, have refused the second? Or should both be SERIALIZABLE?"
+            f"{place} should it have locked what it reads (FOR UPDATE)?{self._other_lock()} Should "
+            "a constraint, or a condition in the write, have refused the second? Or should both be "
+            "SERIALIZABLE?"
+        )
+
+    def _other_lock(self) -> str:
+        """What it has locked instead, in the transaction in which it read."""
+        lock = next((e for e in self.reader.statements if self._locks_instead(e)), None)
+        if lock is None:
+            return ""
+        return f" It has locked {_words(lock.tables)} instead{lock.where}."
+
+    def _locks_instead(self, each: Statement) -> bool:
+        locks = each.reading.locks_rows and not each.waits and not each.error
+        return (
+            locks and each.transaction == self.read.transaction and each.time_ns < self.read.time_ns
         )
 
     def _let_go(self) -> str:
-        """What it had locked in a transaction before that in which it read."""
+        """What it had locked in a transaction before that in which it read, if the other one has
+        locked the same: it would have had to wait."""
         before = [e for e in self.reader.statements if e.transaction < self.read.transaction]
-        held = any(each.written or each.reading.locks_rows for each in before)
+        held = any(_excludes(one, other) for one in before for other in self.writer.statements)
         if not held or self._commit_between is not None:
             return ""
         return f" (What it had locked before its commit{before[-1].where} was free again.)"
@@ -222,6 +242,8 @@ class Skew:
         yield f"{reader} read {first}{self.before.where}"
         yield f"before {writer} had changed {what}{where} and committed,"
         yield f"and read {second} after that{self.after.where}: the two do not belong together."
+        if not (self.before.met(self.write) and self.after.met(self.other)):
+            yield UNKNOWN_ROWS
         yield (
             f"Look at {self.before.at or 'the first read'}: should one statement read both? Or "
             "should the transaction be REPEATABLE READ, so that it sees one state?"
@@ -246,7 +268,8 @@ def critical_pair(
     best = min(found, key=lambda stale: stale.rank, default=None)
     if best is not None and best.is_known:
         return best
-    return _skew(transactions[-RECENT:], writing) or best
+    recent = transactions[-RECENT:]
+    return _skew(recent, writing) or best or _skew(recent, writing, is_known=False)
 
 
 def _stale_reads(reader: Transaction, writer: Transaction, asked: Asked) -> Iterator[Stale]:
@@ -282,8 +305,11 @@ def _is_read_again(
     )
 
 
-def _skew(readers: Sequence[Transaction], writers: Sequence[Transaction]) -> Skew | None:
-    """The last one of which it is known."""
+def _skew(
+    readers: Sequence[Transaction], writers: Sequence[Transaction], *, is_known: bool = True
+) -> Skew | None:
+    """The last one of which it is known that the rows are the same; or not known that they are
+    others."""
     for reader in reversed(readers):
         reads = [e for e in reader.statements if e.tables and not (e.written or e.waits or e.error)]
         for before, after in combinations(reads, 2):
@@ -292,8 +318,8 @@ def _skew(readers: Sequence[Transaction], writers: Sequence[Transaction]) -> Ske
             for writer in writers:
                 if writer is reader or not writer.committed:
                     continue
-                first = _changed(writer, before, before.time_ns, after.time_ns)
-                second = _changed(writer, after, before.time_ns, after.time_ns)
+                first = _changed(writer, before, before.time_ns, after.time_ns, is_known=is_known)
+                second = _changed(writer, after, before.time_ns, after.time_ns, is_known=is_known)
                 if first is not None and second is not None:
                     return Skew(reader, writer, before, after, first, second)
     return None
@@ -307,10 +333,26 @@ def _may_differ(before: Statement, after: Statement) -> bool:
     return before.transaction == after.transaction and not (again or locks or before.is_isolated)
 
 
-def _changed(writer: Transaction, read: Statement, since: int, until: int) -> Statement | None:
+def _changed(
+    writer: Transaction, read: Statement, since: int, until: int, *, is_known: bool
+) -> Statement | None:
     """What of the writer's was committed in between, and is what this one reads."""
     its = (each for each in writer.statements if each.is_kept and since < each.ends_ns < until)
-    return next((each for each in its if each.written and read.met(each)), None)
+    its = (each for each in its if each.written & read.tables and not each.is_touch)
+    return next((e for e in its if (met := read.met(e)) or (met is None and not is_known)), None)
+
+
+def _excludes(one: Statement, other: Statement) -> bool:
+    """Whether both lock one row, as far as that is known."""
+    tables = _locked(one) & _locked(other)
+    return any(meets(one.rows, other.rows, table) is not False for table in tables)
+
+
+def _locked(statement: Statement) -> set[str]:
+    """The tables of which it has locked rows."""
+    if statement.is_touch or statement.error:
+        return set()
+    return statement.tables if statement.reading.locks_rows else statement.written
 
 
 def _words(names: set[str]) -> str:

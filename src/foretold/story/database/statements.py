@@ -8,11 +8,25 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from foretold.services.postgres.rows import Catalogue, KnownRows, meets, rows_of
-from foretold.services.postgres.sqlshown import outcome_text, rows_changed, shortened, value_text
+from foretold.kernel.waiting import is_library
+from foretold.services.postgres.rows import (
+    Catalogue,
+    FoundColumn,
+    KnownRows,
+    answered,
+    meets,
+    rows_of,
+)
+from foretold.services.postgres.sqlshown import (
+    answer_text,
+    outcome_text,
+    rows_changed,
+    shortened,
+    value_text,
+)
 from foretold.services.postgres.sqltext import PARAMETER, Reading, Token, read
 from foretold.story.words import short
 from foretold.trace import Place
@@ -20,6 +34,8 @@ from foretold.trace.events import Event, Executed, Fault, LockWait, Resumed, Vis
 from foretold.world.world import DEFAULT_HOST
 
 BEGINS, ENDS = ("BEGIN", "START"), ("COMMIT", "ROLLBACK", "END", "ABORT")
+COLUMNS_MAX = 3
+"""Of an answer with more of them no value is told, unless it is known which of them matter."""
 _DRIVERS = ("SHOW", "SET", "DISCARD", "DEALLOCATE")
 _CATALOGUES = ("pg_catalog", "pg_type", "current_schema")
 _NOW = ("now", "current_timestamp", "clock_timestamp", "statement_timestamp", "localtimestamp")
@@ -56,11 +72,14 @@ class Statement:
     struck_by: str = ""
     """The fault that has lost its answer (`_STRUCK`), if one has."""
     remark: str = ""
+    matter: Collection[tuple[str, str]] = ()
+    """The columns that the statements of a story set: to have read them is what counts."""
     number: int = 0
     """Of its event."""
     values: tuple[str, ...] = ()
     """What was given for `$1`, `$2`, …"""
     rows: KnownRows = field(default_factory=lambda: KnownRows(Reading([]), Catalogue()))
+    answer: list[FoundColumn] = field(default_factory=list)
     tables: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     """The tables that it changes; none if it has failed, or has found nothing to change."""
@@ -72,14 +91,34 @@ class Statement:
     def text(self, called: Callable[[str], str] = str) -> str:
         """With its values, as they are called, and with what came of it."""
         how = "waits for a lock" if self.waits else outcome_text(self.tags, self.error)
+        how = self._found(called) or how
         said = shortened(self.sql, [value_text(called(value)) for value in self.values])
         came = "" if how in ("", self.word) else f" → {how}"
         return said + came + _STRUCK.get(self.struck_by, "") + self.remark
+
+    def _found(self, called: Callable[[str], str]) -> str:
+        """The values that it has found, if they are few: those that somebody sets, or all."""
+        told = [each for each in self.answer if each.key is None or each.key not in self.rows.asked]
+        told = [each for each in told if each.key in self.matter] or told
+        if len(told) > COLUMNS_MAX:
+            return ""
+        alone = len(self.answer) == 1
+        return answer_text(
+            [
+                ("" if alone or each.key is None else each.key[1], _shown(each.values, called))
+                for each in told
+            ]
+        )
 
     def met(self, write: Statement) -> bool | None:
         """Whether it has read what that one wrote. None: it is not known."""
         found = [meets(self.rows, write.rows, table) for table in self.tables & write.written]
         return True if True in found else None if None in found else False
+
+    @property
+    def sets(self) -> set[tuple[str, str]]:
+        """The columns that it changes."""
+        return {(table, column) for table in self.written for column in self.reading.sets}
 
     @property
     def is_touch(self) -> bool:
@@ -136,6 +175,10 @@ class Statement:
     def found_nothing(self) -> bool:
         """A question without an answer."""
         return self.tags == ("SELECT 0",)
+
+
+def _shown(values: Sequence[str], called: Callable[[str], str]) -> list[str]:
+    return [value_text(called(value)) for value in values]
 
 
 def _is_instant(value: str) -> bool:
@@ -240,7 +283,7 @@ def _statements(events: Sequence[Event], catalogue: Catalogue) -> Iterator[State
     for number, event in enumerate(events):
         if isinstance(event, Resumed) and event.who in waiting:
             for asked_for in waiting.pop(event.who):
-                asked_for.place, asked_for.callers = event.place, event.callers
+                asked_for.place, asked_for.callers = _users(event.place), event.callers
         elif isinstance(event, Executed | LockWait):
             if any(each.has("repeatable", "serializable") for each in read(event.sql)):
                 isolated.add(event.who)
@@ -249,9 +292,14 @@ def _statements(events: Sequence[Event], catalogue: Catalogue) -> Iterator[State
                 if event.sent_by is not None and not statement.begins:
                     # Where it was sent; the line that waits for it says the same, and is the same
                     # for all that are sent together. Who never goes on has the former alone.
-                    statement.place, statement.callers = event.place, event.callers
+                    statement.place, statement.callers = _users(event.place), event.callers
                     waiting.setdefault(event.sent_by, []).append(statement)
                 yield statement
+
+
+def _users(place: Place | None) -> Place | None:
+    """None if it is a driver's: an ORM closes its session in a task of its own."""
+    return None if place is None or is_library(place.file) else place
 
 
 def _parts(event: Executed | LockWait, catalogue: Catalogue) -> Iterator[Statement]:
@@ -273,6 +321,7 @@ def _parts(event: Executed | LockWait, catalogue: Catalogue) -> Iterator[Stateme
         found.error = error if alone or number == len(tags) else ""
         found.asked_by, found.values = event.asked_by, event.values
         found.rows = rows_of(reading, event.values, cells if alone else None, catalogue)
+        found.answer = answered(cells if alone else None, catalogue)
         found.tables = {catalogue.called(name) for name in reading.tables}
         if not (found.error or {rows_changed(tag) for tag in found.tags} == {0}):
             found.written = {catalogue.called(name) for name in reading.written}

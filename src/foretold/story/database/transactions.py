@@ -65,6 +65,9 @@ class Told:
         self._all = len(shown)
         pair = self._pair
         self._shown = pair.of_these(shown) if pair is not None else shown[-LAST_MAX:]
+        matter = {column for each in self._shown for column in each.sets}
+        for each in self._shown:
+            each.matter = matter
         self._names = _Names(self._shown, self._visits)
 
     def tasks(self) -> set[Who]:
