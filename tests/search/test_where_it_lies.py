@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import anyio
 
 import foretold
-from foretold.story.decided import decision_text
+from foretold.story.decided import decision_text, sides_of
 from foretold.story.decision import DecidingStep, Decision, Pair
 from foretold.story.story import faults_of, tell_run
 from foretold.tape import Tape
@@ -196,6 +197,37 @@ def test_the_line_of_a_package_in_which_a_step_waits_is_told() -> None:
     text = decision_text(Decision(Pair(step, step, tape, tape)))
     assert "(in anyio/__init__.py:7)" in text
     assert "at anyio/__init__.py:7 in CapacityLimiter.acquire" in text
+
+
+def test_the_steps_that_decide_have_the_names_of_the_story() -> None:
+    """A request behind BaseHTTPMiddleware is a task that Starlette calls coro."""
+    mine = Place("app.py", 3, "handler")
+    step = DecidingStep(("web", "coro-4", 2), mine, (mine,), None)
+    names = {("web", "coro-4"): "POST /x of ann"}
+    pair = Pair(step, step, Tape.calm(), Tape.calm())
+    decision = Decision(pair)
+    assert "  1. POST /x of ann (2nd step)" in decision_text(decision, names)
+    assert "coro" not in decision_text(decision, names)
+    assert sides_of(pair, names)[0].who == "POST /x of ann"
+
+
+def test_steps_inside_of_packages_are_left_out() -> None:
+    """A task that has left the user's own lines goes on in those of the package that called it."""
+
+    async def main() -> None:
+        async def stop() -> None:
+            await asyncio.sleep(0.01)
+
+        stack = contextlib.AsyncExitStack()
+        stack.push_async_callback(anyio.sleep, 0.01)
+        stack.push_async_callback(anyio.sleep, 0.02)
+        stack.push_async_callback(stop)
+        await asyncio.create_task(stack.aclose(), name="closing")
+        raise AssertionError("it fails")
+
+    starts, goes_on = lines_of(main, "  closing  ")
+    assert "runs to line" in starts or "runs to tests" in starts
+    assert goes_on.endswith("goes on, and leaves the lines of the program")
 
 
 def test_a_run_knows_the_line_of_a_package() -> None:

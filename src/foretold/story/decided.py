@@ -105,9 +105,19 @@ def _how_far(step: DecidingStep) -> str:
         return ", and never again" if step.is_last else ""
     if isinstance(step.to, Ended):
         return f", {ended_how(step.to.outcome)}"
+    if (
+        step.to.place is not None
+        and is_library(step.to.place.file)
+        and not _is_librarys(step.place)
+    ):
+        return ", and leaves the lines of the program"
     far = "" if step.to.place == step.place else runs_to(step.to.place, step.place)
     inside = f" (in {short(step.to.inner)})" if step.to.inner is not None else ""
     return (far or ", is back at this line") + inside
+
+
+def _is_librarys(place: Place | None) -> bool:
+    return place is not None and is_library(place.file)
 
 
 def _telling(stack: Sequence[Place]) -> list[Place]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from foretold.kernel.waiting import is_library
 from foretold.story.tale import Delay
 from foretold.story.words import (
     aligned,
@@ -21,7 +22,7 @@ from foretold.story.words import (
     source_line,
 )
 from foretold.tape import CALLBACKS
-from foretold.trace import Place
+from foretold.trace import RAISED, Place
 from foretold.trace.events import (
     WORLD,
     CalledBack,
@@ -116,7 +117,14 @@ class _Notes:
             return f"{runs_to(place, event.place)}  (waits for {what})"
         if isinstance(then, Ended):
             return f", {ended_how(then.outcome)}"
+        if _in_library(then) and not _in_library(event):
+            return ", and leaves the lines of the program"
         return "" if then.place == event.place else runs_to(then.place, event.place)
+
+    def is_plain(self, event: Resumed) -> bool:
+        """Nobody was held here, and nothing failed."""
+        is_held = event.key in self._held or (*event.who, event.step + 1) in self._held
+        return not is_held and (event.who, event.step) != (self._ending.who, self._ending.step)
 
 
 def runs_to(there: Place | None, here: Place | None) -> str:
@@ -131,6 +139,7 @@ def runs_to(there: Place | None, here: Place | None) -> str:
 
 def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Iterator[Moment]:
     following = _following(events)
+    of_users = _with_own_lines(events)
     before: Event | None = None
     for number in numbers:
         event = events[number]
@@ -141,7 +150,9 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
             yield Moment(event.time_ns, None, None, "", passed_ns=gap_ns)
         if isinstance(event, Resumed):
             moment = notes.step(event, following[number])
-            if not (moment.rounds and (event.in_package or event.is_thread)):
+            leads = not _in_library(event) or _leads_on(following[number])
+            is_inside = event.who in of_users and notes.is_plain(event) and not leads
+            if not (is_inside or (moment.rounds and (event.in_package or event.is_thread))):
                 yield moment
         elif (said := _said(event)) is not None:
             text, is_actors = said
@@ -152,6 +163,24 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
             moment = Moment(event.time_ns, who, event.place, text, took_time=takes_time, must=must)
             yield moment._replace(client=client)
         before = event
+
+
+def _with_own_lines(events: Iterable[Event]) -> set[Who]:
+    """Tasks that have made steps in lines of the user's own."""
+    steps = (event for event in events if isinstance(event, Resumed) and event.place is not None)
+    return {event.who for event in steps if not _in_library(event)}
+
+
+def _in_library(event: Event) -> bool:
+    return event.place is not None and is_library(event.place.file)
+
+
+def _leads_on(then: Resumed | Ended | None) -> bool:
+    """Whether a step in a package is worth a line: to one of the user's own, to an error, or to
+    nothing more."""
+    if isinstance(then, Ended):
+        return then.outcome.how == RAISED
+    return then is None or not _in_library(then)
 
 
 def _struck(event: Event) -> Who | None:

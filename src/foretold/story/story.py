@@ -12,6 +12,7 @@ Everything here is a function of the schedule and the events: the same run, the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from foretold.errors import Deadlock, NotSerial
@@ -206,12 +207,18 @@ def told_of(
     # A value without which nobody would have been there does not explain what the database tells.
     weak = decision is not None and (decision.is_unknown or decision.values is not None)
     if decision is not None and not (weak and database.says_where_to_look):
+        # The statements say better than steps what met at that time.
+        is_told = database.pair is not None and decision.times is not None
+        decision = replace(decision, pair=None) if is_told else decision
         said = decision_text(decision, names)
         (parts if decision.orders_tried else head).extend(filter(None, [said]))
-    accused = database.pair
-    if accused is None and decision is not None and decision.pair is not None:
-        accused = sides_of(decision.pair, names)
+    accused = database.pair or _accused_steps(decision, names)
     return Parts(list(map(called, head)), list(map(called, parts)), delays, accused)
+
+
+def _accused_steps(decision: Decision | None, names: Mapping[Who, str]) -> tuple[Side, Side] | None:
+    pair = decision.pair if decision is not None else None
+    return None if pair is None else sides_of(pair, names)
 
 
 def _is_step_of(event: Event, tasks: Collection[Who]) -> bool:

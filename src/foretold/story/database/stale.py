@@ -64,6 +64,11 @@ class Stale:
         return self.read.tables & self.write.written
 
     @property
+    def is_in_one_request(self) -> bool:
+        """Two tasks of it were at work."""
+        return self.reader.asked_by is not None and self.reader.asked_by == self.writer.asked_by
+
+    @property
     def is_known(self) -> bool:
         """Whether the one has read the very rows that the other changed."""
         return self.read.met(self.write) is True
@@ -121,6 +126,8 @@ class Stale:
     @property
     def title(self) -> str:
         several = self.reader.is_several or self.writer.is_several
+        if self.is_in_one_request:
+            return "In the database two transactions of one request overlapped:"
         what = "the transactions of two requests" if several else "two transactions"
         return f"In the database {what} overlapped:"
 
@@ -157,7 +164,8 @@ class Stale:
                 "after that?"
             )
         if self._sums_up or self.is_double:
-            what = "a row that is not there" if self.read.found_nothing else "a count"
+            counts = "a count" if "count" in self.read.reading.calls else "a sum over rows"
+            what = "a row that is not there" if self.read.found_nothing else counts
             return (
                 f"{place} {what} cannot be locked (FOR UPDATE). Should both first lock the row "
                 "that it belongs to? Should a unique constraint refuse the second? Or should both "
@@ -198,6 +206,45 @@ class Stale:
             return None
         its = [e for e in self.reader.statements if e.transaction == self.read.transaction]
         return its[-1]
+
+
+class Outdated(Stale):
+    """A client has read something in one request, and written it in a later one; another one has
+    changed it in between."""
+
+    title = "A client wrote what it had read in an earlier request, and it was changed in between:"
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all three are about one row, and the client did not look again."""
+        alike = self.read.met(self.later) is True and self.later.written & self.tables
+        known = bool(alike) and self.is_known and not (self.is_idle or self.later.is_relative)
+        after = self.write.ends_ns <= self.later.time_ns and self._is_later_request
+        return known and after and not any(map(self._looks_again, self.reader.statements))
+
+    @property
+    def _is_later_request(self) -> bool:
+        """It was sent when the first one was over."""
+        first = [e.time_ns for e in self.reader.statements if e.asked_by == self.read.asked_by]
+        then = [e.time_ns for e in self.reader.statements if e.asked_by == self.later.asked_by]
+        return max(first) < min(then)
+
+    def _looks_again(self, each: Statement) -> bool:
+        is_between = self.write.ends_ns < each.time_ns < self.later.time_ns
+        return (
+            is_between and each.asked_by != self.later.asked_by and bool(each.tables & self.tables)
+        )
+
+    def sentences(self, name: Callable[[Statement], str]) -> Iterator[str]:
+        """What is odd, and where to look."""
+        table = min(self.tables)
+        yield f"{name(self.read)} read {table}{self.read.where}"
+        yield f"before {name(self.write)} had changed it{self.write.where};"
+        yield f"then {name(self.later)} of the same client wrote {table}{self.later.where}."
+        yield (
+            f"Look at {self.later.at or 'the last write'}: should it be refused when the row has "
+            "changed since the client read it (a version in the condition, If-Match)?"
+        )
 
 
 @dataclass
@@ -248,6 +295,23 @@ class Skew:
             f"Look at {self.before.at or 'the first read'}: should one statement read both? Or "
             "should the transaction be REPEATABLE READ, so that it sees one state?"
         )
+
+
+def outdated(
+    clients: Sequence[Transaction], requests: Sequence[Transaction], asked: Asked
+) -> Outdated | None:
+    """The last such write, if no two transactions have got into each other's way. `clients`: all
+    that one client has asked for, as one."""
+    found = [
+        Outdated(**vars(stale))
+        for reader in clients
+        for writer in requests[-RECENT:]
+        if writer.committed and writer.asked_by not in {e.asked_by for e in reader.statements}
+        for stale in _stale_reads(reader, writer, asked)
+        if stale.read.asked_by != stale.later.asked_by
+    ]
+    certain = [each for each in found if each.is_certain]
+    return min(certain, key=lambda each: each.rank, default=None)
 
 
 def critical_pair(

@@ -54,6 +54,7 @@ class Statement:
     error: str = ""
     waits: bool = False
     asked_by: Who | None = None
+    sent_by: Who | None = None
     place: Place | None = None
     """The line of code that waits for it."""
     callers: tuple[Place, ...] = ()
@@ -319,7 +320,7 @@ def _parts(event: Executed | LockWait, catalogue: Catalogue) -> Iterator[Stateme
         found = Statement(event.time_ns, f"{event.host} {event.actor}", reading, sql, waits=waits)
         found.tags = tags if alone else tags[number : number + 1]
         found.error = error if alone or number == len(tags) else ""
-        found.asked_by, found.values = event.asked_by, event.values
+        found.asked_by, found.sent_by, found.values = event.asked_by, event.sent_by, event.values
         found.rows = rows_of(reading, event.values, cells if alone else None, catalogue)
         found.answer = answered(cells if alone else None, catalogue)
         found.tables = {catalogue.called(name) for name in reading.tables}
@@ -429,12 +430,37 @@ def _mark_flushed(statements: Sequence[Statement]) -> None:
 
 
 def by_request(transactions: Sequence[Transaction]) -> list[Transaction]:
-    """Those of one request as one; where it is not known whose they are, each by itself."""
-    found: dict[Who | int, Transaction] = {}
+    """Those of one request as one; where it is not known whose they are, each by itself. What tasks
+    of one request do at the same time (`gather`) gets in each other's way as well: that stays
+    apart."""
+    found: dict[Who | int, list[Transaction]] = {}
     for number, each in enumerate(transactions):
-        whole = found.setdefault(each.asked_by or number, Transaction(each.session))
+        its = found.setdefault(each.asked_by or number, [])
+        whole = next((one for one in its if _goes_on(one, each)), None)
+        if whole is None:
+            its.append(whole := Transaction(each.session))
         whole.statements += each.statements
         whole.committed |= each.committed
-    for whole in found.values():
+    together = [whole for its in found.values() for whole in its]
+    for whole in together:
         whole.statements.sort(key=lambda each: each.number)  # it may use two sessions at a time
+    return together
+
+
+def _goes_on(whole: Transaction, each: Transaction) -> bool:
+    """Whether it comes after that, or is sent by the same task, which does one thing at a time."""
+    ended_ns = max(statement.time_ns for statement in whole.statements)
+    senders = {statement.sent_by for statement in whole.statements}
+    return ended_ns <= each.first_ns or not senders.isdisjoint(s.sent_by for s in each.statements)
+
+
+def by_client(requests: Sequence[Transaction], visits: Visits) -> list[Transaction]:
+    """All that one client has asked for as one, where clients have names."""
+    found: dict[str, Transaction] = {}
+    for each in requests:
+        visit = visits.get(each.asked_by) if each.asked_by is not None else None
+        if visit is not None and visit.client:
+            whole = found.setdefault(visit.client, Transaction(each.session))
+            whole.statements += each.statements
+            whole.committed |= each.committed
     return list(found.values())

@@ -15,12 +15,19 @@ from itertools import groupby
 from foretold.services.postgres.rows import Catalogue
 from foretold.services.postgres.sqltext import read
 from foretold.story.database.halves import Hasty, answered_too_soon, middle_commit
-from foretold.story.database.stale import NOTHING_ASKED, Asked, critical_pair
+from foretold.story.database.stale import (
+    NOTHING_ASKED,
+    Asked,
+    Stale,
+    critical_pair,
+    outdated,
+)
 from foretold.story.database.statements import (
     Statement,
     Transaction,
     Visits,
     asked_text,
+    by_client,
     by_request,
     statements_of,
     transactions_of,
@@ -49,6 +56,8 @@ class Told:
         self._middle = middle_commit(asked, requests)
         self._hasty = hasty = answered_too_soon(events, requests, self._visits)
         self._pair = None if self._middle is not None else critical_pair(requests, asked)
+        if self._pair is None and self._middle is None and not self._is_broken:
+            self._pair = outdated(by_client(requests, self._visits), requests, asked)
         if not self._is_broken and hasty is not None and hasty.reader is not None:
             self._pair, kept = None, _with_reader(hasty, requests)
         elif self._pair is not None:
@@ -68,7 +77,8 @@ class Told:
         matter = {column for each in self._shown for column in each.sets}
         for each in self._shown:
             each.matter = matter
-        self._names = _Names(self._shown, self._visits)
+        apart = isinstance(pair, Stale) and pair.is_in_one_request
+        self._names = _Names(self._shown, self._visits, by_session=apart)
 
     def tasks(self) -> set[Who]:
         """Those whose statements are shown."""
@@ -221,8 +231,13 @@ class _Names:
     these requests; `request 1`, if it has sent several; a task of the test by its own name. By the
     session, if no more is known."""
 
-    def __init__(self, shown: Sequence[Statement], visits: Visits) -> None:
+    def __init__(
+        self, shown: Sequence[Statement], visits: Visits, *, by_session: bool = False
+    ) -> None:
         self._shown, self._visits = shown, visits
+        self._found: dict[Who, str] = {}
+        if by_session:
+            return
         askers = dict.fromkeys(each.asked_by for each in shown if each.asked_by is not None)
         clients = {who: visits[who].client for who in askers if who in visits}
         clients = {who: client for who, client in clients.items() if client}
