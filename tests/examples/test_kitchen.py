@@ -161,7 +161,7 @@ def test_the_scenario_of_the_documentation():
 def minutes(name, *events):
     """When these events happen in the calm run of a level."""
     program = find_scenario(str(FOLDER / name))
-    settings = settings_for(program, {"wiring": "memory", "order": "asyncio"}, "run")
+    settings = settings_for(program, {"wiring": "memory", "order": "asyncio"}, foretold.run)
     done = foretold.run(program, tape=foretold.Tape.calm(), **settings)
     log = [json.loads(line) for line in done.value]
     return [(e["t_ms"] / 60_000, e["event"]) for e in log if e["event"] in events]
