@@ -6,7 +6,9 @@ No invariant is needed. The calls are run one after the other, in each order; th
 other, statement by statement, in every order of their statements up to a bound; always from the
 same beginning. Rows and results must be those of a serial order, but for ids and times
 (`alike.py`). A call that was refused or aborted has to have changed nothing: then the others count
-alone. What differs between two tries of the same serial order is not held against anybody.
+alone. That is a call that has raised, or gave a response that refuses it, or whose last transaction
+was aborted by the database because of the others. What differs between two tries of the same serial
+order is not held against anybody.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ QUIET_S: Final = 1.0
 NUMBERS_SKIPPED: Final = 1_009
 """So many numbers of each sequence are left out where a serial order is tried a second time."""
 NAME_CHARS_MAX: Final = 30
+REFUSED: Final = 400
+"""Responses with this status or a higher one are refusals."""
 
 Work = Callable[[], Awaitable[Any]]
 
@@ -153,6 +157,12 @@ async def _outcome(work: Work) -> tuple[tuple[str, Any], bool]:
         if isinstance(error, UsageError):
             raise
         return ("raised", f"{type(error).__name__} {code}".strip()), True
+
+
+def is_refusal(given: Any) -> bool:
+    """Whether a call gave the response of a service that refused it."""
+    status = getattr(given, "status_code", None)
+    return isinstance(status, int) and status >= REFUSED
 
 
 def _sqlstate(error: BaseException | None) -> str:
@@ -342,9 +352,11 @@ def _name(number: int, work: Any) -> str:
 
 async def _through(gate: Turnstile, party: str, work: Work) -> tuple[tuple[str, Any], bool]:
     """Make a call whose statements come to the gate."""
-    token = BOUND.set(Bound(frozenset(), party=party))
+    bound = Bound(frozenset(), party=party)
+    token = BOUND.set(bound)
     try:
-        return await _outcome(work)
+        ended, has_failed = await _outcome(work)
+        return ended, has_failed or bound.is_aborted or is_refusal(ended[1])
     finally:
         BOUND.reset(token)
         gate.leave(party)

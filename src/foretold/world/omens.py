@@ -34,6 +34,8 @@ SLOW: Final = "db_slow_query"
 """Whoever waits for the answer may lose patience meanwhile."""
 CANCELLED: Final = "57014"
 """What the database says of a statement that nobody waits for any more."""
+ABORTED_CLASS: Final = "40"
+"""The class of SQLSTATE of a transaction that gave way to others: a deadlock, say."""
 SYSTEM_CLASSES: Final = ("08", "40", "53", "57")
 """Classes of SQLSTATE that say that the system failed, not that the program was wrong."""
 
@@ -82,6 +84,8 @@ class Bound:
     """Not empty: it draws other randomness than it would."""
     omens: list[Omen] = field(default_factory=list)
     unforeseen: list[str] = field(default_factory=list)
+    is_aborted: bool = False
+    """The database has aborted its last transaction because of others; nothing came of it."""
     outer: Bound | None = None
     """What was foretold for all of a longer work that this is a part of."""
 
@@ -117,6 +121,8 @@ class Bound:
 
     def database_said(self, code: str, message: str) -> None:
         """The database has answered with an error."""
+        if code.startswith(ABORTED_CLASS):
+            self.has_ended(is_aborted=True)
         if not code.startswith(SYSTEM_CLASSES):
             return
         if code == CANCELLED and any(o.sort == WEB and o.is_taken for o in self.all_omens):
@@ -126,6 +132,12 @@ class Bound:
             caused.code_due = False
         else:
             self.failed(POSTGRES, f"the database said {code} {message}")
+
+    def has_ended(self, *, is_aborted: bool) -> None:
+        """A transaction of this call, and of the longer work, has been aborted or committed."""
+        self.is_aborted = is_aborted
+        if self.outer is not None:
+            self.outer.has_ended(is_aborted=is_aborted)
 
 
 BOUND: contextvars.ContextVar[Bound | None] = contextvars.ContextVar("foretold_bound", default=None)

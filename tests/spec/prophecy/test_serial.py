@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import foretold
 from examples.prophecy import bank
 from foretold.spec.alike import Ending, alike, ending_of, invented, renamed
-from foretold.spec.serial import not_serial, orders_of
+from foretold.spec.serial import is_refusal, not_serial, orders_of
 
 SCHEMA = """
 create table item (id int primary key, stock int not null, changed timestamptz default now());
@@ -97,6 +98,42 @@ def test_an_abort_is_no_anomaly() -> None:
     assert foretold.run(counted("repeatable_read")).value > 10
     with pytest.raises(foretold.NotSerial, match="has item: id 1, stock 1, changed <time>"):
         foretold.run(counted("read_committed"))
+
+
+def test_a_program_that_tells_of_an_abort() -> None:
+    """The same if the function catches the error and says so, or is a request whose response
+    refuses. If something was committed after the abort, what it gave is compared."""
+
+    def answering(again: bool) -> Any:
+        async def main(world: foretold.World) -> int:
+            pg = await world.postgres(schema=SCHEMA)
+
+            async def buy() -> str:
+                connection = await asyncpg.connect(pg.dsn)
+                try:
+                    async with connection.transaction(isolation="repeatable_read"):
+                        left = await connection.fetchval("select stock from item where id = 1")
+                        await connection.execute(
+                            "update item set stock = $1 where id = 1", left - 1
+                        )
+                except asyncpg.SerializationError:
+                    if again:
+                        await connection.execute("update item set stock = stock - 1 where id = 1")
+                    return "busy"
+                finally:
+                    await connection.close()
+                return "bought"
+
+            return await foretold.serially(pg, buy, buy)
+
+        return main
+
+    assert foretold.run(answering(again=False)).value > 5
+    with pytest.raises(foretold.NotSerial, match="gave busy"):
+        foretold.run(answering(again=True))
+    refused = SimpleNamespace(status_code=409)
+    assert is_refusal(refused)
+    assert not is_refusal(SimpleNamespace(status_code=204))
 
 
 def test_calls_are_functions() -> None:
@@ -203,9 +240,29 @@ def test_a_machine_without_invariants_finds_a_race() -> None:
         foretold.replay(Shop, failure.tape)
 
 
+class Busy(Shop):
+    """A rule that tells its caller of an abort, instead of raising."""
+
+    @foretold.rule(item=st.integers(1, 2))
+    async def buy(self, item: int) -> str:
+        connection = await asyncpg.connect(self.pg.dsn)
+        try:
+            async with connection.transaction(isolation="repeatable_read"):
+                left = await connection.fetchval("select stock from item where id = $1", item)
+                changed = "update item set stock = $2 where id = $1"
+                await connection.execute(changed, item, left - 1)
+        except asyncpg.SerializationError:
+            return "busy"
+        finally:
+            await connection.close()
+        return "bought"
+
+
 def test_a_right_machine_is_silent() -> None:
-    """With a lock every storm ends as some serial order does, refusals and aborts included."""
+    """With a lock every storm ends as some serial order does, refusals and aborts included; aborts
+    also if the rule returns that it was one."""
     assert foretold.explore(Locked, runs=40, seed=1).failure is None
+    assert foretold.explore(Busy, runs=15, seed=1).failure is None
 
 
 def test_the_oracle_is_checked() -> None:

@@ -179,7 +179,10 @@ class Telling:
             return False  # what it has done is not committed before Sync, or before a COPY ends
         tags, session.since_ready = session.since_ready, []
         failed, session.failed_since_ready = session.failed_since_ready, False
-        return self._end_of_transaction(session, tags, failed)
+        committed = self._end_of_transaction(session, tags, failed)
+        if committed and session.bound is not None:
+            session.bound.has_ended(is_aborted=False)
+        return committed
 
     def _statements(
         self, session: Session, tags: list[str], error: bytes | None, answer: list[bytes]

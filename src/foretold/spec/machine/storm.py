@@ -35,7 +35,7 @@ from foretold.spec.machine.rehearsal import (
     party_of,
     result_of,
 )
-from foretold.spec.serial import NUMBERS_SKIPPED, Turnstile, explains, not_serial
+from foretold.spec.serial import NUMBERS_SKIPPED, Turnstile, explains, is_refusal, not_serial
 from foretold.world.omens import BOUND, Bound
 from foretold.world.run import Run, execute
 
@@ -109,6 +109,7 @@ class Storm:
         self._course = course
         self._head = course.world.tape.stream(STREAM, "storm")
         self._pairs = Pairs(course)
+        self._bound: dict[int, Bound] = {}
 
     async def run(self) -> Stormed | Rehearsed | None:
         """The beginning and the storm, or a rehearsal of many. None if there was no storm that
@@ -291,7 +292,7 @@ class Storm:
         if pause_s:
             await asyncio.sleep(pause_s)
         salt = " shaken" if _is_all_shaken() else ""
-        bound = Bound(frozenset(), party=party_of(call), salt=salt)
+        bound = self._bound[call.number] = Bound(frozenset(), party=party_of(call), salt=salt)
         call.actor._context.run(BOUND.set, bound)
         await self._course.start(call)
 
@@ -303,8 +304,15 @@ class Storm:
         course = self._course
         results = [result_of(call) for call in calls]
         ending = ending_of(results, self._databases(), course.machine.ignore)
-        optional = tuple(n for n, call in enumerate(calls) if call.outcome in ("refused", "failed"))
+        optional = tuple(n for n, call in enumerate(calls) if self._is_optional(call))
         return Stormed(tuple(call_text(course, call) for call in calls), ending, optional)
+
+    def _is_optional(self, call: Call) -> bool:
+        """Whether nothing came of a call."""
+        if call.outcome in ("refused", "failed") or is_refusal(call.result):
+            return True
+        bound = self._bound.get(call.number)
+        return bound is not None and bound.is_aborted
 
 
 def _leave(gate: Turnstile, party: str, _: asyncio.Task[None]) -> None:
