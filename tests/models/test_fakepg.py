@@ -107,3 +107,33 @@ def test_errors_and_waits() -> None:
 
     with pytest.raises(foretold.UsageError, match="waits for a lock"):
         foretold.run(twice)
+
+    async def nested() -> None:
+        fake = FakePg(rows={"x": 0})
+        async with fake.transaction("a"), fake.transaction("a"):
+            pass
+
+    with pytest.raises(foretold.UsageError, match="'a' has a transaction already"):
+        foretold.run(nested)
+
+
+def test_a_transaction_that_is_cancelled_while_it_waits() -> None:
+    """It has hung up, and is rolled back; the one that it waited for goes on."""
+
+    async def main() -> dict[str, int]:
+        fake = FakePg(rows={"x": 0})
+
+        async def add() -> None:
+            async with fake.transaction("b") as t:
+                await t.update(at("x"), plus(1))
+
+        async with fake.transaction("a") as t:
+            await t.update(at("x"), plus(10))
+            waiting = asyncio.create_task(add())
+            await asyncio.sleep(1)
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiting
+        return fake.rows()
+
+    assert foretold.run(main).value == {"x": 10}

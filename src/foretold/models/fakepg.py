@@ -113,6 +113,12 @@ class FakeSession:
         self._fake, self._name = fake, name
 
     async def begin(self) -> None:
+        if self._name in self._fake._model.open:
+            raise UsageError(
+                f"the session {self._name!r} has a transaction already. Each transaction at the "
+                "same time needs a session of its own.\n"
+                '  right: fake.transaction("alice") and fake.transaction("bob")'
+            )
         await self._fake._say(self._name, "begin")
 
     async def commit(self) -> None:
