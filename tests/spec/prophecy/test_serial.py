@@ -244,7 +244,7 @@ class Busy(Shop):
     """A rule that tells its caller of an abort, instead of raising."""
 
     @foretold.rule(item=st.integers(1, 2))
-    async def buy(self, item: int) -> str:
+    async def buy(self, actor: Any, item: int) -> str:
         connection = await asyncpg.connect(self.pg.dsn)
         try:
             async with connection.transaction(isolation="repeatable_read"):
