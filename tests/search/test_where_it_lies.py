@@ -54,9 +54,32 @@ def test_an_error_in_a_callback_before_the_failure_is_told() -> None:
         _, stuck = await asyncio.wait([visitor], timeout=60)
         assert not stuck, "a visitor waits for ever"
 
-    (line,) = lines_of(main, "KeyError")
+    head, line = lines_of(main, "KeyError")
     assert line.endswith("a callback raises KeyError('evicted'), which is not caught")
     assert "test_where_it_lies.py" in line
+    assert head.startswith("Before the failure a callback raises KeyError('evicted'), which is not")
+
+
+def test_the_exception_of_a_task_that_nothing_awaits_is_no_callback_s() -> None:
+    """asyncio reports it when the task is let go, in whatever step that is. It stands in the head,
+    with the line that raised it; an exception that is the failure does not."""
+
+    async def main() -> None:
+        async def settle() -> None:
+            await asyncio.sleep(0.01)
+            raise ValueError("no rate")
+
+        tasks = {asyncio.create_task(settle())}
+        for task in list(tasks):
+            task.add_done_callback(tasks.discard)
+        del task
+        await asyncio.sleep(1)
+        raise AssertionError("it fails")
+
+    lines = lines_of(main)
+    assert lines[0].startswith("Before the failure a task that nothing awaits raises ValueError(")
+    assert "test_where_it_lies.py" in " ".join(lines[:2])
+    assert not any("a callback raises" in line for line in lines)
 
 
 def test_a_timeout_says_whose_it_is() -> None:

@@ -20,6 +20,7 @@ from foretold.story.words import (
     late_in_words,
     short,
     source_line,
+    uncaught_in_words,
 )
 from foretold.tape import CALLBACKS
 from foretold.trace import RAISED, Place
@@ -207,15 +208,19 @@ def _said(event: Event) -> tuple[str, bool] | None:
         case Fault():
             return f"fault: {event.text}", False
         case Uncaught():
-            what = "a callback " if event.actor == CALLBACKS else ""
-            return f"{what}{ended_how(event.error)}, which is not caught", True
+            return uncaught_in_words(event), not event.is_of_task
         case Served() | Request():
             return str(event), False
         case Late():
             return late_in_words(event, "takes"), False
         case CalledBack(is_timeout=True):
-            return f"(a timeout{f' of {event.whose}' * bool(event.whose)} expires)", False
+            return f"(a timeout{f' of {_whose(event)}' * bool(event.whose)} expires)", False
     return None
+
+
+def _whose(event: CalledBack) -> str:
+    """With its host, if that is not the test's own."""
+    return event.whose if event.host == DEFAULT_HOST else f"{event.host}/{event.whose}"
 
 
 def without_conductor(

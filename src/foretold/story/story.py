@@ -43,7 +43,9 @@ from foretold.story.words import (
     pace_sentences,
     short,
     source_line,
+    uncaught_in_words,
     until_of,
+    wrapped,
 )
 from foretold.tape import Choice, Schedule, Slow
 from foretold.tape.schedule import Key
@@ -60,6 +62,7 @@ from foretold.trace.events import (
     Request,
     Resumed,
     Schema,
+    Uncaught,
     Who,
 )
 from foretold.trace.record import KEPT_EVENTS
@@ -199,8 +202,7 @@ def told_of(
     parts.append("What happened, in virtual time:")
     if len(every) == KEPT_EVENTS:
         parts.append(f"  … of a long run: the last {KEPT_EVENTS:,} events")
-    names = cast.names()
-    parts += lines_of(moments, start_ns, names, LINES_MAX, called)
+    parts += lines_of(moments, start_ns, names := cast.names(), LINES_MAX, called)
     parts += [] if is_conducted and told_below else cast.others(kept[begin:])
     parts += database.rest(start_ns, called)
     head = database.head(start_ns, called)
@@ -213,7 +215,20 @@ def told_of(
         said = decision_text(decision, names)
         (parts if decision.orders_tried else head).extend(filter(None, [said]))
     accused = database.pair or _accused_steps(decision, names)
-    return Parts(list(map(called, head)), list(map(called, parts)), delays, accused)
+    head = [*map(called, head), *_uncaught_lines(kept, error)]
+    return Parts(head, list(map(called, parts)), delays, accused)
+
+
+def _uncaught_lines(events: Iterable[Event], error: BaseException | None) -> list[str]:
+    """What nobody has caught before the failure, unless that is the failure."""
+    failed = raised(error) if error is not None else None
+    found = [e for e in events if isinstance(e, Uncaught) and e.error != failed]
+    said = []
+    for each in found[:1]:
+        where = f" ({short(each.place)})" if each.place is not None else ""
+        text = f"Before the failure {uncaught_in_words(each)}{where}. It may be the cause."
+        said = wrapped(text)
+    return said
 
 
 def _accused_steps(decision: Decision | None, names: Mapping[Who, str]) -> tuple[Side, Side] | None:

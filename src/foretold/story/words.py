@@ -16,7 +16,7 @@ from foretold.kernel.numbers import STREAM
 from foretold.kernel.pace import READ_NS, STEP_NS
 from foretold.tape import CALLBACKS, ENDED, Choice, Hold
 from foretold.trace import CANCELLED, RAISED, Place, TaskOutcome
-from foretold.trace.events import CalledBack, Late
+from foretold.trace.events import CalledBack, Late, Uncaught
 
 SOURCE_CHARS_MAX = 60
 WIDTH_CHARS = 100
@@ -119,6 +119,14 @@ def ended_how(outcome: TaskOutcome) -> str:
     # The trace spells containers and objects in a way of its own that would only puzzle here.
     plain = value != "None" and value[0] not in "[{<" and len(value) <= SOURCE_CHARS_MAX
     return f"returns {value}" if plain else "runs to its end"
+
+
+def uncaught_in_words(event: Uncaught) -> str:
+    """`a callback raises KeyError('x'), which is not caught`."""
+    what = "a callback " if event.actor == CALLBACKS else ""
+    if event.is_of_task:
+        what = "a task that nothing awaits "
+    return f"{what}{ended_how(event.error)}, which is not caught"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

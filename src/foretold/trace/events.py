@@ -133,6 +133,7 @@ class Uncaught(Event):
     result nobody asked for."""
 
     error: TaskOutcome
+    is_of_task: bool = False
 
 
 # What surrounds them

@@ -437,10 +437,11 @@ class World:
             return
         if aftermath.is_last_word(host, context, message):
             return
-        if self.trace.detail and raised is not None and not self.ending:
-            host.kernel.keep(Uncaught, error=outcome_of_error(raised), place=raised_at(raised))
-        error = _background_error(context, message)
         ended = any(context.get(name) is not None for name in ("task", "future"))
+        if self.trace.detail and raised is not None and not self.ending:
+            facts = {"error": outcome_of_error(raised), "is_of_task": ended}
+            host.kernel.keep(Uncaught, place=raised_at(raised), **facts)
+        error = _background_error(context, message)
         aftermath.mark_late(error, "noticed" if ended else "raised")
         self.background.append(error)
         aftermath.complained(context, error)

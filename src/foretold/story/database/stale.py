@@ -212,7 +212,7 @@ class Outdated(Stale):
     """A client has read something in one request, and written it in a later one; another one has
     changed it in between."""
 
-    title = "A client wrote what it had read in an earlier request, and it was changed in between:"
+    title = "In the database a client wrote what it had read in an earlier request:"
 
     @property
     def is_certain(self) -> bool:
