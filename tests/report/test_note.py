@@ -55,6 +55,13 @@ def test_the_whole_note(name: str, text: str) -> None:
     assert_as_stored(name, note_on(found_in(text)))
 
 
+def test_an_exception_without_a_text_is_told_by_its_line() -> None:
+    """A bare assertion: the name of its exception is the same for all of them."""
+    failure = found_in("async def main():\n    total = 3\n    assert total == 4\n", confirm=False)
+    first = note_on(failure).splitlines()[0]
+    assert first == "What broke: AssertionError at `assert total == 4` (bank.py:3)"
+
+
 def test_a_failure_that_was_not_shrunk() -> None:
     """All delays of the run that failed are still there; the note says so and stays short."""
     note = note_on(found_in(programs.BANK, shrink=False, confirm=False))

@@ -12,6 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text("utf-8")
 WORDS = (
     "What broke", "These two steps decide it", "Time decides it", "A value decides it",
     "The faults decide it", "other orders that were tried", "in the one other order",
+    "With the longer one a timeout of",
     "All take turns, first come first served, except that", "No task was delayed",
     "was held before its", "did not start until", "the event loop was late by",
     "What happened, in virtual time", "starts", "goes on", "runs to line", "runs to its end",

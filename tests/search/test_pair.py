@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -191,6 +192,44 @@ def test_an_order_that_holds_is_not_passed_over() -> None:
     assert [pair.first.key[1], pair.second.key[1]] == ["reader", "writer"]
     assert again(stale, pair.swapped).error is None
     assert again(stale, pair.failing).error is not None
+
+
+async def paid_twice(world: foretold.World) -> None:
+    """The client gives up while the bank is at work, and asks again."""
+    world.network.latency(0.001, 0.05)
+    paid: list[bytes] = []
+
+    async def bank() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.closing(writer):
+                paid.append(await reader.readline())
+                await asyncio.sleep(0.15)
+                writer.write(b"done\n")
+
+        server = await asyncio.start_server(serve, "0.0.0.0", 7000)
+        await server.serve_forever()
+
+    host = world.host("bank")
+    host.start(bank)
+    await host.listening(7000)
+    for _ in range(2):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                reader, writer = await asyncio.open_connection("bank", 7000)
+                with contextlib.closing(writer):
+                    writer.write(b"pay\n")
+                    await reader.readline()
+                break
+    await asyncio.sleep(1)
+    assert len(paid) == 1
+
+
+def test_the_timeout_that_a_delay_lets_expire_is_named() -> None:
+    """No two steps change places: a timeout expires that else does not, and that was seen."""
+    failure = found(paid_twice, runs=50)
+    assert failure.decision is not None
+    assert failure.decision.times is not None
+    assert "a timeout of paid_twice expires, with the shorter one it does not" in failure.story
 
 
 async def alone() -> None:

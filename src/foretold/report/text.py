@@ -19,7 +19,7 @@ from foretold.report.terminal import harmless
 from foretold.search.failures.failure import Failure, Outcome
 from foretold.search.workers.brief import first_line
 from foretold.story.signature import place_of, text_of
-from foretold.story.words import count, short, short_path
+from foretold.story.words import count, short, short_path, source_line
 from foretold.story.words import wrapped as wrapped_lines
 from foretold.tape import WORKLOAD, Tape
 
@@ -50,9 +50,15 @@ def _broke(failure: Failure) -> str:
     """What broke, and where, on one line."""
     error = failure.exception
     said = error.why if isinstance(error, Deadlock) and error.why else first_line(error)
-    what = type(error).__name__ + (f": {said}" if said else "")
+    what = type(error).__name__ + (f": {said}" if said else _line_of(error))
     place = place_text(error)
     return f"What broke: {what}" + (f" ({place})" if place else "")
+
+
+def _line_of(error: BaseException) -> str:
+    """What stands there says more than the name alone: `assert` has no text, outside of pytest."""
+    line = source_line(place_of(error))
+    return f" at `{line}`" if line else ""
 
 
 def _found(failure: Failure, runs: int) -> str:

@@ -64,7 +64,10 @@ def _side(step: DecidingStep, names: Names) -> Side:
 
 
 def _called(step: DecidingStep, names: Names) -> str:
-    host, actor, _ = step.key
+    return _task(*step.key[:2], names)
+
+
+def _task(host: str, actor: str, names: Names) -> str:
     own = actor if host == DEFAULT_HOST else f"{host}/{actor}"
     return names.get((host, actor), own)
 
@@ -74,10 +77,15 @@ def _time_lines(decision: Decision, names: Names) -> Iterator[str]:
     took, less = map(duration, decision.times)
     less = f"one of {less}" if less != took else "a little less"
     said = f"Time decides it: it fails with a delay of {took}, and holds with {less}"
+    both = "where these two come the other way round (that was run as well):"
+    if decision.expired is not None:
+        whose = _task(decision.expired.host, decision.expired.whose, names)
+        yield f"{said}."
+        said = f"With the longer one a timeout of {whose} expires, with the shorter one it does not"
     if decision.pair is None:
         yield f"{said}."
     else:
-        yield f"{said}, where these two come the other way round (that was run as well):"
+        yield f"{said}, {both}"
         yield from _pair_lines(decision.pair, names)
 
 

@@ -48,6 +48,8 @@ class Decision:
     """Instead of a pair: a value that fails, and the next smaller one, on which the run holds."""
     times: tuple[int, int] | None = None
     """The same for a delay, in nanoseconds."""
+    expired: CalledBack | None = None
+    """With that delay this timeout expires, and with the shorter one none of that task's does."""
     needs_faults: bool = False
     """Without faults the run holds."""
     orders_tried: int = 0

@@ -68,19 +68,20 @@ def _decision(judge: _Judge, failing: Run) -> Decision | None:
     pair = None
     for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
         pair = pair or _by_hold(judge, tape, hold, events)
-    times = None
+    times = expired = None
     for nearest in _nearest_in_time(tape) if pair is None else ():
         done = judge.holds(nearest)
         if done is not None:
             pair = _by_time(judge, done, events, tape)
             differing = _first_differing(_lengths(events), _lengths(done.trace.events))
             times = None if differing is None else (differing[0][1], differing[1][1])
+            expired = _expired_besides(events, done.trace.events)
             break
     if pair is not None:
-        return Decision(pair, times=times, runs=judge.runs)
+        return Decision(pair, times=times, expired=expired, runs=judge.runs)
     values = _by_value(judge, tape, events) if times is None else None
     needs_faults = _needs_faults(judge, tape)
-    return Decision(None, values, times, needs_faults, runs=judge.runs)
+    return Decision(None, values, times, expired, needs_faults, runs=judge.runs)
 
 
 def departs(tape: Tape) -> bool:
@@ -291,6 +292,17 @@ def _by_time(judge: _Judge, done: Run, events: Sequence[Event], tape: Tape) -> P
     first, second = found
     stacks = judge.stacks(tape, first.key, second.key)
     return Pair(_step(first, events, stacks), _step(second, events, stacks), done.tape, tape)
+
+
+def _expired_besides(failing: Iterable[Event], holding: Iterable[Event]) -> CalledBack | None:
+    """The first timeout in the run that fails of a task that has none in the other."""
+    also = {(event.host, event.whose) for event in _timeouts(holding)}
+    ours = (event for event in _timeouts(failing) if event.whose)
+    return next((event for event in ours if (event.host, event.whose) not in also), None)
+
+
+def _timeouts(events: Iterable[Event]) -> list[CalledBack]:
+    return [event for event in events if isinstance(event, CalledBack) and event.is_timeout]
 
 
 def _first_swap(failing: Sequence[Event], holding: Sequence[Event]) -> tuple[Event, Event] | None:
