@@ -16,6 +16,7 @@ import foretold
 from foretold.errors import PropertyViolated, UsageError
 from foretold.services.web.errors import (
     AFTER_RESPONSE,
+    CLIENT_LEFT,
     IN_RESPONSE,
     LOST,
     NAMED,
@@ -145,6 +146,48 @@ def test_what_cannot_be_allowed_is_refused(wrong: Any) -> None:
     """A mistake is told at once."""
     with pytest.raises(UsageError, match=r"world\.web\(allows=…\)"):
         errors_of("asgi", "", "GET", "/busy", allows=wrong)
+
+
+async def reads_all(scope: Any, receive: Any, send: Any) -> None:
+    """As Litestar: it reads the whole request, and answers 500 if the client leaves meanwhile."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return await reads_nothing(scope, receive, send)
+        more = message["more_body"]
+    return await JSONResponse({})(scope, receive, send)
+
+
+async def reads_nothing(scope: Any, receive: Any, send: Any) -> None:
+    """It answers 500 whatever the request says: that has nothing to do with the client."""
+    await asyncio.sleep(1)
+    await send({"type": "http.response.start", "status": 500, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@WAYS
+@pytest.mark.parametrize(("app", "excuse"), [(reads_all, CLIENT_LEFT), (reads_nothing, "")])
+def test_a_500_because_the_request_was_cut_off_has_an_excuse(
+    app: Any, excuse: str, through: str
+) -> None:
+    """The application was told that the client has left before it had the whole request. No client
+    can get an answer to that, and nothing is wrong with the application."""
+
+    async def half() -> Any:
+        yield b'{"a":'
+        await asyncio.sleep(0.1)
+        raise httpx.WriteError("the client leaves")
+
+    async def main(world: World) -> Any:
+        web = await world.web(app, through=through)
+        async with web.client("ada") as client:
+            with contextlib.suppress(httpx.TransportError):
+                await client.post("/", content=half(), headers={"content-type": "application/json"})
+            await asyncio.sleep(5)
+        return [(each.status, each.exception, each.unread, each.excuse) for each in web.errors]
+
+    assert foretold.run(main, seed=SEED).value == [(500, "", NOT_READ, excuse)]
 
 
 def test_a_program_of_its_own_reads_for_itself() -> None:

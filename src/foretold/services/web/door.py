@@ -53,6 +53,10 @@ class Visit:
         """The last of its response was sent."""
         self.error: int | None = None
         """The number of its response of 5xx, if it is one."""
+        self.has_body = False
+        """The application has received the whole request."""
+        self.is_cut_off = False
+        """It was told instead that the client has left."""
 
     def hold_after(self, steps: int, held_s: float) -> None:
         """Hold it where it is suspended after so many more steps, until `release`; which comes by
@@ -190,7 +194,7 @@ class Door:
                 mark.entered()
             BOUND.set(None if mark is None else mark.bound)
         self._enter(visit)
-        send = self._watching(visit, scope, send)
+        receive, send = self._listening(visit, receive), self._watching(visit, scope, send)
         try:
             if not self.stepwise:
                 return await self.app(scope, receive, send)
@@ -206,6 +210,19 @@ class Door:
             if held is not None:
                 held.release()
 
+    def _listening(self, visit: Visit, receive: Any) -> Any:
+        """Sees whether the whole request comes in."""
+
+        async def receive_seen() -> Any:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                visit.is_cut_off = not visit.has_body
+            elif not message.get("more_body"):
+                visit.has_body = True
+            return message
+
+        return receive_seen
+
     def _watching(self, visit: Visit, scope: Any, send: Any) -> Any:
         """Sees which response is sent, and how much of it."""
 
@@ -214,7 +231,7 @@ class Door:
             if kind == START:
                 visit.status = status = message["status"]
                 if isinstance(status, int) and status >= SERVER_ERROR:
-                    visit.error = self.caught.answered(scope, status)
+                    visit.error = self.caught.answered(scope, status, cut_off=visit.is_cut_off)
             elif kind == BODY and not message.get("more_body"):
                 visit.complete = True
             await send(message)

@@ -12,7 +12,8 @@ A machine fails if an error was not read, unless the error has an excuse:
 - The exception is of the sort that a lost connection or a failing database causes, and a fault
   other than those of `foretold.faults.web` was injected before it. The rules of a machine decide
   what such a fault may cause.
-- It is Starlette's `ClientDisconnect`, which only says that the client has left.
+- It only says that the client has left: Starlette's `ClientDisconnect`, or a 500 that the
+  application sent itself after it was told so in place of the rest of the request (as Litestar).
 """
 
 from __future__ import annotations
@@ -92,9 +93,13 @@ class Caught:
 
     # --- at the door -----------------------------------------------------------------------------
 
-    def answered(self, scope: Any, status: int) -> int | None:
-        """A response of 5xx begins. Gives its number, by which `raised` finds it."""
-        return self._add(scope, status, None, NOT_READ)
+    def answered(self, scope: Any, status: int, *, cut_off: bool = False) -> int | None:
+        """A response of 5xx begins. Gives its number, by which `raised` finds it. `cut_off`: the
+        client has left before the application had the whole request."""
+        number = self._add(scope, status, None, NOT_READ)
+        if number is not None and cut_off and not self.errors[number].excuse:
+            self.errors[number] = replace(self.errors[number], excuse=CLIENT_LEFT)
+        return number
 
     def raised(
         self, scope: Any, error: Exception, number: int | None, status: int, complete: bool
