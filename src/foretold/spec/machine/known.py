@@ -8,8 +8,8 @@ without a time zone is one of UTC, and an answer may tell fewer places of a seco
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +28,6 @@ Source = Literal["told", "made", "sent"]
 sent them."""
 VERSIONS_SHOWN_MAX = 3
 PLACES = 6
-_FRACTION = re.compile(r"\.(\d+)")
 
 
 class MirrorJudgement(NamedTuple):
@@ -300,8 +299,9 @@ def _instant(text: str) -> datetime:
 
 def _places(text: str) -> int:
     """How many digits of a second are told."""
-    found = _FRACTION.search(text)
-    return min(len(found[1]), PLACES) if found else 0
+    behind = text.partition(".")[2]
+    digits = itertools.takewhile(str.isdigit, behind)
+    return min(sum(1 for _ in digits), PLACES)
 
 
 def _cut(instant: datetime, places: int) -> datetime:
