@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 
@@ -16,6 +18,7 @@ import pytest
 
 import foretold
 from foretold.kernel.pace import TOGETHER_NS
+from foretold.kernel.schedulers.profile import Profile
 from foretold.tape.schedule import SLOW_NS_MAX
 from tests.helpers import again, outcome, run_of
 
@@ -201,3 +204,79 @@ def test_a_cancelled_hand_over_is_found() -> None:
     ]
     runs = [search.failure.run if search.failure else 300 for search in searches]
     assert statistics.median(runs) <= 20, runs
+
+
+KNOWN = Profile(decisions=300, steps=300, by_name={}).text
+
+
+def threads_meet() -> bool:
+    """Two threads sleep until about the same time. Returns whether one found the other at work."""
+    lock, at_work, met = threading.Lock(), list[float](), list[float]()
+
+    def work(after_s: float) -> None:
+        time.sleep(after_s)
+        with lock:
+            met.extend(at_work)
+            at_work.append(after_s)
+        with lock:
+            at_work.remove(after_s)
+
+    threads = [threading.Thread(target=work, args=(after_s,)) for after_s in (0.005, 0.006)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return bool(met)
+
+
+async def threads_of_a_loop_meet() -> bool:
+    """The same beside a loop."""
+    return await asyncio.to_thread(threads_meet)
+
+
+async def thread_meets_timer() -> bool:
+    """A thread sleeps until shortly before a timer of the loop. Whether both were in one batch."""
+    loop, seen = asyncio.get_running_loop(), list[str]()
+    loop.call_later(0.006, seen.append, "timer")
+    loop.call_later(0.005, loop.call_soon, seen.append, "later")
+    await asyncio.to_thread(time.sleep, 0.02)
+    return seen == ["timer", "later"]
+
+
+@pytest.mark.parametrize("main", [threads_meet, threads_of_a_loop_meet, thread_meets_timer])
+def test_what_threads_wait_for_meets_as_well(main: Callable[[], object]) -> None:
+    """A machine under load wakes threads late, too. A recording repeats it."""
+    how = {"order": "asyncio", "strategy": "fifo"}
+    firsts = [run_of(main, seed, recording=True, **how) for seed in SEEDS]
+    assert 0.1 < sum(bool(first.value) for first in firsts) / len(firsts) < 0.95
+    for first in firsts[:12]:
+        assert outcome(again(main, first.tape.recorded())) == outcome(first)
+
+
+async def timer_comes_in_between() -> bool:
+    """Whether a timer comes in the middle of the steps that follow a wake-up."""
+    loop, seen = asyncio.get_running_loop(), list[int]()
+
+    def go_on(number: int) -> None:
+        seen.append(number)
+        if number < 12:
+            loop.call_soon(go_on, number + 1)
+
+    for _ in range(300):  # without an aim it would be one of these steps that is slow
+        await asyncio.sleep(0)
+    loop.call_later(0.002, go_on, 1)
+    loop.call_later(0.003, seen.append, 0)
+    await asyncio.sleep(1)
+    return 1 < seen.index(0) < 12
+
+
+def test_a_timer_comes_while_the_loop_is_busy() -> None:
+    """The loop is late only some steps after it has woken: what comes is behind those that are
+    ready by then. Only if something is known of the program; and a recording repeats it."""
+    how = {"order": "asyncio", "strategy": "fifo"}
+    main = timer_comes_in_between
+    firsts = [run_of(main, seed, recording=True, profile=KNOWN, **how) for seed in SEEDS]
+    between = [first for first in firsts if first.value]
+    assert len(between) > len(firsts) / 15
+    for first in between:
+        assert outcome(again(main, first.tape.recorded())) == outcome(first)

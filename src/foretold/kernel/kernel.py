@@ -19,7 +19,7 @@ from foretold.kernel import real
 from foretold.kernel.actors import Register, Stepper
 from foretold.kernel.clock import NS, VirtualClock
 from foretold.kernel.handles import AnyHandle
-from foretold.kernel.pace import NEVER, Pace
+from foretold.kernel.pace import NEVER, Pace, Soon
 from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
@@ -233,6 +233,13 @@ class Kernel:
         self._grant_more()
         return self.grant
 
+    def _look_after(self, steps: int) -> None:
+        """Between two steps: `after_step` is to be asked after so many, if not before."""
+        if steps < NEVER:
+            self.steps = self.steps_so_far(self.grant)
+            self._slow_at = min(self._slow_at, self.steps + steps)
+            self._grant_more()
+
     def steps_so_far(self, grant_left: int) -> int:
         return self.steps + self._granted - grant_left
 
@@ -241,10 +248,24 @@ class Kernel:
         if self.trace.detail:
             self.keep(SlowStep, ns=ns)
 
-    def note_late_wake(self, ns: int) -> None:
-        self.trace.note(SLOW, self.current.name, str(ns))
+    def wakes_late(self, after: Stepper, when_ns: int, soon: Soon) -> bool:
+        """The host sleeps since the last step, one of `after`, and something wakes it at `when_ns`.
+        Whether it sleeps on for a while; then the clock shows until when. `soon(when_ns, ns)` says
+        how long after `when_ns` further things come, up to `ns`."""
+        ns = self.pace.at_wake(after, when_ns, soon)
+        self._look_after(self.pace.steps_until_aimed())
+        if ns:
+            self.jump_to(when_ns + ns)
+            self.overlaps += 1
+            self._note_late_wake(after, ns)
+        return ns > 0
+
+    def _note_late_wake(self, after: Stepper, ns: int) -> None:
+        self.trace.note(SLOW, after.name, str(ns))
         if self.trace.detail:
-            self.keep(SlowStep, ns=ns, asleep=True)
+            before, self.current = self.current, after
+            self.keep(SlowStep, ns=ns, asleep=True, threads=after is not before)
+            self.current = before
 
     def _keep_house(self) -> None:
         self._housekeeping_at = min(self.steps + HOUSEKEEPING_STEPS, self.limits.steps + 1)

@@ -348,7 +348,7 @@ class WorldLoop(TimedLoop):
                     if clock.ns >= self._due_ns:
                         continue  # and may have taken its time
                     if not ready:
-                        self._wait()
+                        grant = self._wait_with(grant)
                 for _ in range(len(ready)):
                     if rivals:
                         self._let_threads_in()
@@ -434,7 +434,7 @@ class WorldLoop(TimedLoop):
                             return
                         callback = None  # as above
                         if not ready and clock.ns < self._due_ns:
-                            self._wait()
+                            grant = self._wait_with(grant)
                         continue
                     callback, actor = handle._callback, handle.actor
                 actor.steps += 1

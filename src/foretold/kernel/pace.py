@@ -9,7 +9,9 @@ Chance alone seldom makes a step late by just as much as it takes for two timers
 under load finds several due at once all the time, and a wake-up that meets a cancellation is where
 pools and locks break. So in some runs lateness is aimed: the loop sleeps on after what should have
 woken it, until something that comes soon after it is there as well. Linux does that too: `epoll`
-takes whole milliseconds, and a busy machine wakes nobody on time.
+takes whole milliseconds, and a busy machine wakes nobody on time. Or one of the next steps is slow,
+until something that comes soon after it is there as well: then that is in the next batch, behind
+what the steps until then have made ready. Threads that wait for a time are woken late as well.
 
 Never injected here: a slow step so long that a healthy time limit expires by it (`SLOW_NS_MAX`).
 """
@@ -39,7 +41,15 @@ TOGETHER = (0.0, 0.5, *[1.0] * 10)
 it does: without that, pools and locks that break so break in a tenth of the runs only."""
 TOGETHER_NS = (2_000_000, 4_000_000, 4_000_000, SLOW_NS_MAX)
 """By how much at most; drawn once a run."""
+AWAKE = (0.0, 0.3)
+"""In every other run the loop may also be late some steps after it has woken; then it is not late
+so often when it wakes. Drawn once a run, if something is known of the program: what is found by the
+first run of a search is mostly found by what meets as the loop wakes."""
+AWAKE_STEPS = (1, 1, 2, 2, 3, 4, 6, 10)
+"""How many steps later."""
 NEVER = 1 << 62
+Soon = Callable[[int, int], Sequence[int]]
+"""How long after an instant further things come, up to a time after it."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -70,8 +80,9 @@ class Pace:
         self._audit: Audit | None = tape.audit if tape.scheduled_by_key else None
         self.can_wake_late = False
         """Whether `at_wake` wants to be asked."""
-        self._together = 0.0
+        self._together = self._awake = 0.0
         self._together_ns = 0
+        self._aimed: Soon | None = None
         self._last_slow: tuple[str, int] | None = None
         self._last_asked: tuple[str, int] | None = None
         if clock.exact or tape.origin == "enumerated":
@@ -101,6 +112,8 @@ class Pace:
             self._together = aimed.pick(TOGETHER, "how often the loop wakes late")
             self._aim = TapeRandom(aimed.choose(1 << 32, "when it wakes late"))
             self._together_ns = aimed.pick(TOGETHER_NS, "how late it wakes")
+            if profile.steps:
+                self._awake = aimed.pick(AWAKE, "how often it is late only after it has woken")
             self.can_wake_late = self._together > 0
 
     def steps_until_next(self) -> int:
@@ -120,6 +133,8 @@ class Pace:
         elif self._by_key:
             slow = self._by_key.get((actor.name, actor.steps))
             ns = slow.ns if slow is not None else 0
+        elif self._aimed is not None:
+            ns, self._aimed = self._one_of(self._aimed(self._clock.ns, self._together_ns)), None
         elif self._generator is not None and self._chance_from_ns is None:
             ns = self._slow_ns()
         else:
@@ -129,25 +144,42 @@ class Pace:
             self._clock.ns += ns
         return ns
 
-    def at_wake(self, actor: Stepper, soon: Callable[[int], Sequence[int]]) -> int:
-        """Something wakes the loop, which has slept since the last step, one of `actor`. Returns
-        by how many nanoseconds the loop wakes late. `soon(ns)` says how long after this further
-        things come, up to `ns`."""
+    def at_wake(self, actor: Stepper, when_ns: int, soon: Soon) -> int:
+        """Something wakes the loop at `when_ns`. It has slept since the last step, one of `actor`.
+        Returns by how many nanoseconds the loop wakes late. `soon` knows what else comes."""
         key = (actor.name, actor.steps)
         # A sleep is named by the step before it. If nothing was done in between, the name is taken.
         if not actor.steps or key in (self._last_slow, self._last_asked):
             return 0
         self._last_asked = key
+        self._aimed = None
         if not self._together:
             slow = self._asleep_by_key.get(key)
             ns = slow.ns if slow is not None else 0
-        elif self._aim.random() < self._together and (later := soon(self._together_ns)):
-            ns = later[int(self._aim.random() * len(later))]
+        elif self._aim.random() < self._together:
+            ns = self._aim_at(when_ns, soon)
         else:
             ns = 0
         if ns:
             self._write(actor, ns, asleep=True)
         return ns
+
+    def _aim_at(self, when_ns: int, soon: Soon) -> int:
+        if self._awake:
+            self._aimed = soon
+            if self._aim.random() < self._awake:
+                return 0
+        return self._one_of(soon(when_ns, self._together_ns))
+
+    def _one_of(self, later: Sequence[int]) -> int:
+        return later[int(self._aim.random() * len(later))] if later else 0
+
+    def steps_until_aimed(self) -> int:
+        """After how many steps from here `after_step` wants to be asked: the loop has just woken,
+        and if something comes soon after one of its next steps, that step lasts until then."""
+        if self._aimed is None:
+            return NEVER
+        return AWAKE_STEPS[int(self._aim.random() * len(AWAKE_STEPS))]
 
     def _write(self, actor: Stepper, ns: int, *, asleep: bool) -> None:
         self._last_slow = (actor.name, actor.steps)

@@ -184,24 +184,34 @@ class TimedLoop(asyncio.BaseEventLoop):
             if due_ns <= when_ns:
                 self._collect_due_timers()
 
+    def _wait_with(self, grant: int) -> int:
+        """Wait; so many of the granted steps are left, and what is left then comes back: a step
+        soon after the wake-up may have to be looked at."""
+        self.kernel.grant = grant
+        self._wait()
+        return self.kernel.grant
+
     def wakes_late(self, when_ns: int) -> bool:
         """The loop sleeps, and something wakes it at `when_ns`. Whether it sleeps on for a while:
         then its time is when it wakes, and what is due by then is still to be looked at."""
         kernel = self.kernel
-        pace, crew = kernel.pace, kernel.crew
-        if not pace.can_wake_late or (crew is not None and crew.threaded):
+        crew = kernel.crew
+        if not kernel.pace.can_wake_late:
             return False
-        ns = pace.at_wake(kernel.current, functools.partial(self._soon_after, when_ns))
-        if ns:
-            kernel.jump_to(when_ns + ns)
-            kernel.note_late_wake(ns)
-            kernel.overlaps += 1
-        return ns > 0
+        if crew is None or not crew.threaded:
+            return kernel.wakes_late(kernel.current, when_ns, self._soon_after)
+        if crew.can_go_on():
+            return False
+        return crew.wakes_late(when_ns, self._soon_after, kernel.current)
 
     def _soon_after(self, when_ns: int, within_ns: int) -> list[int]:
         """How long after `when_ns` the next alarms are due, of those within so much time."""
         alarms, end_ns = self._alarms, when_ns + within_ns
-        if len(alarms) > 1 and min(alarms[1:3]) >> KEY_BITS > end_ns:
+        if not alarms or (alarms[0] >> KEY_BITS) > end_ns:
+            return []
+        if alarms[0] >> KEY_BITS <= when_ns and (
+            len(alarms) == 1 or min(alarms[1:3]) >> KEY_BITS > end_ns
+        ):
             return []  # in a heap the second smallest stands there
         first = first_of(alarms, LOOKED_AT, (end_ns + 1) << KEY_BITS)
         due = [key >> KEY_BITS for key in first if not self._alarm_of[key]._cancelled]

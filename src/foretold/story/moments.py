@@ -197,6 +197,11 @@ def _said(event: Event) -> tuple[str, bool] | None:
             return f"chooses {event}", True
         case Logged():
             return f"event {event}", True
+        case SlowStep(threads=True):
+            return (
+                f"the machine is late: threads wake up {duration(event.ns)} after they should",
+                True,
+            )
         case SlowStep(asleep=True):
             return f"the event loop is late: it wakes up {duration(event.ns)} after it should", True
         case SlowStep():

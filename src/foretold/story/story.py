@@ -410,7 +410,9 @@ def _delay_sentence(delay: Delay, at: Mapping[Key, Resumed | CalledBack]) -> str
 def _slow_sentence(slow: Slow, at: Mapping[Key, Resumed | CalledBack]) -> str:
     event = at[slow.key]
     late = f"the event loop was late by {duration(slow.ns)} (a busy machine)"
-    if slow.asleep:
+    if slow.asleep and isinstance(event, Resumed) and event.is_thread:
+        late = f"threads woke up {duration(slow.ns)} late (a busy machine)"
+    elif slow.asleep:
         late = f"the event loop woke up {duration(slow.ns)} late (a busy machine)"
     if isinstance(event, CalledBack):
         return f"{late} when {callback_in_words(event, slow.step)}"

@@ -85,10 +85,11 @@ class Made(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStep(Event):
     """The event loop is late: this step took so long, by the tape; or it slept for so much longer
-    than until something was due."""
+    than until something was due. `threads` slept, and perhaps no loop."""
 
     ns: int
     asleep: bool = False
+    threads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

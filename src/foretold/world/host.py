@@ -237,10 +237,11 @@ class Host:
     def wakes_late(self, now_ns: int) -> bool:
         """Something wakes this host, which is not the one that drives. Whether it sleeps on for a
         while; then its clock shows until when."""
-        if not self.kernel.pace.can_wake_late or len(self.loops) != 1 or self.kernel.crew is None:
+        crew = self.kernel.crew
+        if not self.kernel.pace.can_wake_late or len(self.loops) != 1 or crew is None:
             return False
         loop = self.loops[0]
-        if self.kernel.crew.main.state is not IDLE or loop.is_closed() or loop.has_ready():
+        if crew.threaded or crew.main.state is not IDLE or loop.is_closed() or loop.has_ready():
             return False
         return loop.wakes_late(max(now_ns, self.kernel.clock.ns))
 

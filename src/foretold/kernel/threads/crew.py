@@ -100,6 +100,12 @@ class Crew:
         self._slice_left = SLICE_STEPS
         self._last: Strand | None = None
         """Who was picked last; whoever is picked again and again has one slice."""
+        self._last_step = self.main.actor
+        """Which thread has begun a step last."""
+        self._loops_last_step: tuple[Stepper, int] | None = None
+        """What the driver's loop had done when it last let others go on."""
+        self._asked_after: tuple[Stepper, int] | None = None
+        """The step of a thread after which it was last asked whether the machine is late."""
         self._until_check = 0
         self._look_left = LOOK_STEPS
         self._due_ns = NEVER_NS
@@ -209,6 +215,7 @@ class Crew:
     def _begin(self, strand: Strand) -> None:
         actor, kernel = strand.actor, self.kernel
         strand.state = RUNNING
+        self._last_step = actor
         actor.steps += 1
         kernel.trace.pending.append(actor.name)
         self.clock.ns += self.clock.step_ns
@@ -412,7 +419,32 @@ class Crew:
             error = self.deadlock()
             self.elsewhere.fail(error)  # the program may catch it
             self.baton.fail(self.baton.driver, error)
-        self.kernel.jump_to(deadline_ns)
+        if not self.wakes_late(deadline_ns, _nothing):
+            self.kernel.jump_to(deadline_ns)
+
+    def wakes_late(
+        self,
+        when_ns: int,
+        soon: Callable[[int, int], list[int]],
+        loops_last: Stepper | None = None,
+    ) -> bool:
+        """No thread can go on, and something ends that at `when_ns`. Whether the machine is late:
+        then all who wait until shortly after are due as well. `soon` knows what else comes, and
+        `loops_last` has made the last step of the driver's loop, if that is what sleeps."""
+        after = loops_last
+        if after is None or self._loops_last_step == (after, after.steps):
+            after, asked = self._last_step, self._asked_after
+            self._asked_after = after, after.steps
+            if asked == self._asked_after:
+                return False  # a sleep is named by the step before it, and this name is taken
+
+        def comes(when_ns: int, within_ns: int) -> list[int]:
+            later = (strand.deadline_ns - when_ns for strand in self.blocked)
+            return soon(when_ns, within_ns) + [ns for ns in later if 0 < ns <= within_ns]
+
+        # Who is due is woken by `_wake_waiters`, and not before the wire has delivered: a message
+        # that came meanwhile ends a wait, and a time limit that has passed by then does not.
+        return self.kernel.wakes_late(after, when_ns, comes)
 
     def run_while_idle(self) -> bool:
         """The driver's loop has nothing to do. True if a thread went on meanwhile."""
@@ -421,6 +453,7 @@ class Crew:
             return False
         main = self.main
         main.state, main.current = IDLE, self.kernel.current
+        self._loops_last_step = main.current, main.current.steps
         self.baton.hand(main, self._choose(main))
         main.state, self.kernel.current = RUNNING, main.current
         return True
@@ -521,6 +554,10 @@ class Crew:
 
 def _never() -> bool:
     return False
+
+
+def _nothing(when_ns: int, within_ns: int) -> list[int]:
+    return []
 
 
 def _deadline_of(strand: Strand) -> int:
