@@ -32,6 +32,24 @@ def test_the_same_row_is_a_pair_and_another_row_is_none() -> None:
     assert "No two of these got into each other's way" in story_of(program(ACCOUNTS, one, other))
 
 
+def test_what_was_written_before_the_read_and_committed_after_it() -> None:
+    """The other one had changed the row, but its commit came later: until then nobody saw it."""
+
+    async def slow(db: Any) -> None:
+        async with db.transaction():
+            n = await db.fetchval("select n from account where id = 1")
+            await db.execute("update account set n = $1 where id = 1", n + 1)
+            await asyncio.sleep(0.1)
+
+    async def quick(db: Any) -> None:
+        await asyncio.sleep(0.05)
+        await add(db, "account", 1)
+
+    story = story_of(program(ACCOUNTS, slow, quick))
+    assert "quick read account" in story
+    assert "before slow had committed its change of it" in story
+
+
 def test_the_server_says_which_rows_were_read() -> None:
     """The read asks by `owner`, the write by `id`: the answer to the read has the ids."""
 

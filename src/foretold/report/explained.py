@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from foretold.report.text import wrapped
 from foretold.search.failures.explain import Explanation, Point
-from foretold.story.words import count, instant, late_in_words, ordinal, short, source_line
+from foretold.story.words import (
+    count,
+    fault_in_words,
+    instant,
+    late_in_words,
+    ordinal,
+    short,
+    source_line,
+)
 from foretold.trace.events import Chose, Event, Fault, Late
 
 ONE_COLD_RUN = wrapped(
@@ -68,7 +76,7 @@ def _what(point: Point) -> str:
     if isinstance(event, Chose):
         return f"{event.actor} chooses {event}"
     if isinstance(event, Fault):
-        return f"fault: {event.text}"
+        return fault_in_words(event)
     if isinstance(event, Late):
         return late_in_words(event, "takes")
     return f"{event.actor}, {ordinal(event.step)} step" + (

@@ -16,6 +16,7 @@ from foretold.story.words import (
     count,
     duration,
     ended_how,
+    fault_in_words,
     instant,
     late_in_words,
     short,
@@ -211,7 +212,7 @@ def _said(event: Event) -> tuple[str, bool] | None:
         case Fault(is_setting=True):
             return f"the test sets: {event.text}", False
         case Fault():
-            return f"fault: {event.text}", False
+            return fault_in_words(event), False
         case Uncaught():
             return uncaught_in_words(event), not event.is_of_task
         case Served() | Request():

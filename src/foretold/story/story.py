@@ -38,6 +38,7 @@ from foretold.story.words import (
     count,
     duration,
     ended_how,
+    fault_in_words,
     late_in_words,
     ordinal,
     pace_sentences,
@@ -360,7 +361,7 @@ def _departures(
 ) -> list[str]:
     at = {event.key: event for event in events if isinstance(event, Resumed | CalledBack)}
     said = [
-        f"at {(event.time_ns - start_ns) / 1e9:.3f} s, fault: {event.text}"
+        f"at {(event.time_ns - start_ns) / 1e9:.3f} s, {fault_in_words(event)}"
         for event in told
         if isinstance(event, Fault) and not event.is_setting
     ]

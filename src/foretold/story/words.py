@@ -16,7 +16,7 @@ from foretold.kernel.numbers import STREAM
 from foretold.kernel.pace import READ_NS, STEP_NS
 from foretold.tape import CALLBACKS, ENDED, Choice, Hold
 from foretold.trace import CANCELLED, RAISED, Place, TaskOutcome
-from foretold.trace.events import CalledBack, Late, Uncaught
+from foretold.trace.events import CalledBack, Fault, Late, Uncaught
 
 SOURCE_CHARS_MAX = 60
 WIDTH_CHARS = 100
@@ -48,6 +48,11 @@ def ordinal(n: int) -> str:
 def count(n: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def fault_in_words(fault: Fault) -> str:
+    """`fault: kill db`, `restart db`."""
+    return fault.text if fault.is_over else f"fault: {fault.text}"
 
 
 def duration(ns: int) -> str:

@@ -149,6 +149,8 @@ class Fault(Event):
     """Whom it strikes, if that is told."""
     is_setting: bool = False
     """Nothing has struck: the test has said how its network is, or that no fault comes any more."""
+    is_over: bool = False
+    """What has struck is over: a host is restarted, a network repaired."""
     what: str = ""
     """The kind of a database's failure, such as `lost_after_commit`,"""
     whom: str = ""

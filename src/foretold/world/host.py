@@ -332,7 +332,7 @@ class Host:
         return HostTask(self, self.world.home.loop.create_task(asyncio.sleep(0)))
 
     def _boot(self) -> None:
-        self.world.note_fault(f"restart {self.name}", self.name)
+        self.world.note_fault(f"restart {self.name}", self.name, is_over=True)
         if self.stack.dead:
             self.stack.regain_power(self.world.now_ns())
         self.wake()
@@ -369,7 +369,7 @@ class Host:
             self.turns += 1
             self.paused = False
             self.wake()
-            self.world.note_fault(f"resume {self.name}", self.name)
+            self.world.note_fault(f"resume {self.name}", self.name, is_over=True)
             if self.appliance is not None:
                 self.appliance.resumed()
 

@@ -277,7 +277,7 @@ class World:
         """A host's main had failed before the test awaited it: the test has the error now."""
         self.failures = [failure for failure in self.failures if failure is not error]
 
-    def note_fault(self, text: str, *hosts: str, **facts: str) -> None:
+    def note_fault(self, text: str, *hosts: str, **facts: Any) -> None:
         """A fault was injected: it stands in the trace and in the story."""
         self.trace.note("fault", text)
         self._keep_fault(text, hosts, **facts)

@@ -142,11 +142,17 @@ class Stale:
             yield f"Then {reader} inserted one, too{self.later.where}."
         else:
             yield f"{reader} read {table}{self.read.where}"
-            yield f"before {writer} had changed it{self.write.where},"
+            yield f"before {writer} {self._had_changed}{self.write.where},"
             yield f"and then wrote {wrote}{self.later.where}."
         if not self.is_known:
             yield UNKNOWN_ROWS
         yield f"{self._advice()}{self._let_go()}"
+
+    @property
+    def _had_changed(self) -> str:
+        """It may have changed it when the other one read: that shows only when it has committed."""
+        is_later = self.write.time_ns > self.read.time_ns
+        return "had changed it" if is_later else "had committed its change of it"
 
     def sides(self, name: Callable[[Statement], str]) -> tuple[Side, Side]:
         """The two as data."""
@@ -239,7 +245,7 @@ class Outdated(Stale):
         """What is odd, and where to look."""
         table = min(self.tables)
         yield f"{name(self.read)} read {table}{self.read.where}"
-        yield f"before {name(self.write)} had changed it{self.write.where};"
+        yield f"before {name(self.write)} {self._had_changed}{self.write.where};"
         yield f"then {name(self.later)} of the same client wrote {table}{self.later.where}."
         yield (
             f"Look at {self.later.at or 'the last write'}: should it be refused when the row has "

@@ -35,7 +35,7 @@ class DiskStall(Kind):
         finally:
             trouble.stalled_until_ns = 0
             ground.give_back("disk stall", host.name)
-            ground.world.note_fault(f"the disk of {host.name} goes on", host.name)
+            ground.world.note_fault(f"the disk of {host.name} goes on", host.name, is_over=True)
 
 
 DISK_STALL = DiskStall()

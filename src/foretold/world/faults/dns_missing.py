@@ -28,7 +28,7 @@ class DnsMissing(Kind):
             yield lasts_s
         finally:
             world.dns.missing.discard(name)
-            world.note_fault(f"the name {name} is found again")
+            world.note_fault(f"the name {name} is found again", is_over=True)
 
 
 DNS_MISSING = DnsMissing()

@@ -28,7 +28,7 @@ class DnsSlow(Kind):
             yield lasts_s
         finally:
             world.dns.slow_s = 0.0
-            world.note_fault("looking up a name is quick again")
+            world.note_fault("looking up a name is quick again", is_over=True)
 
 
 DNS_SLOW = DnsSlow()

@@ -98,7 +98,7 @@ class SomePackets(BetweenHosts):
         def undo() -> None:
             for path in paths:
                 path.recover(self.touches)
-            world.note_fault(f"{self.name} {a} <-> {b} over")
+            world.note_fault(f"{self.name} {a} <-> {b} over", is_over=True)
 
         return undo
 
@@ -170,7 +170,7 @@ class TroubleOnDisk(OnDisk):
     def _end(self, ground: Ground, host: Any, nothing: Any) -> None:
         setattr(host.disk.trouble, self.sets, nothing)
         if self.over:
-            ground.world.note_fault(self.over.format(host.name), host.name)
+            ground.world.note_fault(self.over.format(host.name), host.name, is_over=True)
 
 
 class OnOccasion(Kind):

@@ -40,7 +40,7 @@ class Latency(BetweenHosts):
             for path in paths:
                 path.recover("low_ns", "high_ns")
                 path.spikes -= 1
-            world.note_fault(f"latency {a} {arrow} {b} as before")
+            world.note_fault(f"latency {a} {arrow} {b} as before", is_over=True)
 
         return undo
 

@@ -34,7 +34,7 @@ def _undo(ground: Ground, a: str, b: str) -> None:
     for path in ground.paths(a, b):
         path.recover("factor")
         path.spikes -= 1
-    ground.world.note_fault(f"slow {a} <-> {b} over")
+    ground.world.note_fault(f"slow {a} <-> {b} over", is_over=True)
 
 
 SLOW = SlowNetwork()

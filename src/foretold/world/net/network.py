@@ -324,10 +324,10 @@ class Network:
         paths = [self.path(one, other)]
         return paths if one_way else [*paths, self.path(other, one)]
 
-    def _note(self, text: str, *hosts: str, is_setting: bool = False) -> None:
+    def _note(self, text: str, *hosts: str, **facts: bool) -> None:
         self.trace.note("fault", text)
         if self.on_fault is not None:
-            self.on_fault(text, hosts, is_setting=is_setting)
+            self.on_fault(text, hosts, **facts)
 
     def _where(self, between: tuple[HostName, HostName] | None) -> str:
         if between is None:
@@ -393,7 +393,7 @@ class Network:
         for path in self._both(a, b):
             path.cut = False
             self._resume(path)
-        self._note(f"repair {self._stack(a).name} <-> {self._stack(b).name}")
+        self._note(f"repair {self._stack(a).name} <-> {self._stack(b).name}", is_over=True)
 
     def hold(self, a: HostName, b: HostName) -> None:
         for path in self._both(a, b):
@@ -404,7 +404,7 @@ class Network:
         for path in self._both(a, b):
             path.held = False
             self._resume(path)
-        self._note(f"release {self._stack(a).name} <-> {self._stack(b).name}")
+        self._note(f"release {self._stack(a).name} <-> {self._stack(b).name}", is_over=True)
 
     def clog(self, a: HostName, b: HostName, seconds: float) -> None:
         check_number("clog's seconds", seconds, at_least=0, at_most=SECONDS_MAX)
