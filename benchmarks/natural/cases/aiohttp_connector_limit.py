@@ -1,6 +1,8 @@
 """aiohttp 3.10.10: a connection becomes free, and no waiter is told (aio-libs/aiohttp#9670).
 
 Requests share one connection; some have a short timeout. Opening a connection takes a moment.
+Releases up to 3.14.5 still lose the wake-up of a waiter that is told and cancelled in one batch. So
+the repaired program adds what is missing there: a waiter that gives up wakes the next one.
 """
 
 import asyncio
@@ -23,10 +25,10 @@ BUGGY = (
     "idna==3.10",
 )
 FIXED = (
-    "aiohttp==3.11.0",
+    "aiohttp==3.11.18",
     "multidict==6.1.0",
-    "yarl==1.17.1",
-    "propcache==0.2.0",
+    "yarl==1.18.3",
+    "propcache==0.2.1",
     "frozenlist==1.5.0",
     "aiosignal==1.3.1",
     "attrs==24.2.0",
@@ -48,7 +50,7 @@ class Protocol:
         pass
 
 
-async def main() -> None:
+async def main(*, hands_on: bool = False) -> None:
     import aiohttp
     from aiohttp.client_reqrep import ConnectionKey
 
@@ -56,6 +58,15 @@ async def main() -> None:
         async def _create_connection(self, *about: Any) -> Any:
             await asyncio.sleep(0.001)
             return Protocol()
+
+        async def _wait_for_available_connection(self, *about: Any) -> None:
+            above: Any = super()  # the method came with 3.11
+            try:
+                await above._wait_for_available_connection(*about)
+            except BaseException:
+                if hands_on:
+                    self._release_waiter()
+                raise
 
     connector = Connector(limit=1)
     key = ConnectionKey("shop.test", 80, False, True, None, None, None)
@@ -75,3 +86,7 @@ async def main() -> None:
 
     await all_end([asyncio.create_task(request(number)) for number in range(8)])
     await connector.close()
+
+
+async def repaired() -> None:
+    await main(hands_on=True)

@@ -10,7 +10,7 @@ from patterns import all_end, pause
 
 KIND = "test"
 BUGGY = ("async-lru==2.0.2", "typing_extensions==4.12.2")
-FIXED = ("async-lru==2.0.3", "typing_extensions==4.12.2")
+FIXED = ("async-lru==2.0.4", "typing_extensions==4.12.2")
 
 
 async def main() -> None:
