@@ -15,9 +15,11 @@ from examples.deep_sci_fi.machine import DeepSciFi, bodies
 from examples.deep_sci_fi.machine.gate import Gate
 from examples.deep_sci_fi.machine.tries import Repeating
 from foretold.search.gate import gate
+from foretold.spec.machine.machine import blueprint_of
 from tests.cli.command import foretold as command
 
 ROOT = Path(__file__).parents[2]
+CHECKS = Path(__file__).with_name("deep_sci_fi_checks.txt")
 RULES_LESS = f"""
 import sys
 
@@ -51,6 +53,16 @@ def test_without_three_rules_the_gate_is_red(tmp_path: Path) -> None:
         "POST /api/admin/leases/sweep",
     ):
         assert f"- operation {operation} was asked for by no rule" in seen.out
+
+
+def test_no_check_is_gone() -> None:
+    """Nothing else says that there was an invariant, a mirror or a second rule for an operation, if
+    somebody deletes it. Their names are listed beside this test."""
+    plan = blueprint_of(DeepSciFi)
+    names = {each.name for each in (*plan.rules, *plan.invariants, *plan.mirrors)}
+    listed = set(CHECKS.read_text().split())
+    assert listed - names == set(), "gone"
+    assert names - listed == set(), f"new: list them in {CHECKS.name}"
 
 
 def test_every_body_has_a_strategy() -> None:
