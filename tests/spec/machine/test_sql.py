@@ -92,7 +92,7 @@ def test_the_story_accuses_whose_commit_it_was() -> None:
     (fails,) = re.findall(r"\n  ([\d.]+) s +\S+:\d+ +fails: PropertyViolated: Nothing", story)
     (commit,) = re.findall(r"\n  ([\d.]+) s .* COMMIT  \(after this the invariant fails\)", story)
     assert fails == commit, "both at one moment"
-    assert re.search(r"actor\d\.buy .* select stock from item where id = [12]\n", story)
+    assert re.search(r"actor\d\.buy .* select stock from item where id = [12] → \d\n", story)
     assert re.search(r"\n  actor\d\.buy read item .*\n  before actor\d\.buy had changed it", story)
     assert "\n  Look at " in story
     assert "No two steps were found" not in story
