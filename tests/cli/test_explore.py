@@ -247,6 +247,11 @@ def test_pytest_tests_are_left_to_pytest(tmp_path: Path) -> None:
     plain = foretold(tmp_path, "explore", "test_bank.py::test_plain")
     assert plain.code == 2
     assert plain.err.endswith("is simulated: decorate it with @foretold.simulate\n")
+    untested = foretold(tmp_path, "explore", "bank.py")
+    assert untested.code == 2
+    assert untested.err.endswith(
+        "pytest finds no test in bank.py. To explore a function, name it: bank.py:function\n"
+    )
 
 
 def test_json_about_pytest_tests(tmp_path: Path) -> None:

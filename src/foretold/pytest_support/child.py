@@ -17,6 +17,7 @@ from typing import Any
 
 from foretold.errors import UsageError
 from foretold.platforms import environment_with
+from foretold.pytest_support.replayer import NO_TESTS
 from foretold.pytest_support.summary import never_reached
 from foretold.pytest_support.trial import EXPLAIN_VARIABLE
 from foretold.report.exports import error_line, warning_line
@@ -126,6 +127,9 @@ def plugin_arguments() -> tuple[str, ...]:
 
 def _code_of(code: int, record: dict[str, Any], target: str) -> int:
     tests = record["tests"]
+    if code == NO_TESTS:
+        hint = f" To explore a function, name it: {target}:function"
+        raise UsageError(f"pytest finds no test in {target}.{'' if '::' in target else hint}")
     if code == HELD and not tests:
         raise UsageError(f"no test in {target} is simulated: decorate it with @foretold.simulate")
     if code == HELD:

@@ -33,6 +33,7 @@ from foretold.tape.file import TapeFile, save
 from foretold.world.world import World
 
 CHILD_S_MAX = 120.0
+NO_TESTS = 5  # pytest's exit code
 _OBSERVE, _ENTRIES, _OPTIONS = "FORETOLD_OBSERVE", "FORETOLD_ENTRIES", "FORETOLD_OPTIONS"
 _LITTER = "FORETOLD_LITTER"
 # `python -m pytest` would put the current folder on the path, which `pytest` does not.
@@ -41,7 +42,6 @@ _PROGRAM = (
     "gc.disable(); import pytest; gc.enable(); "  # see platforms.py
     "code = pytest.main(sys.argv[1:]); gc.freeze(); sys.exit(code)"
 )
-_NO_TESTS = 5  # pytest's exit code
 _NOT_INHERITED = ("PYTEST_CURRENT_TEST", "PYTEST_XDIST_", "COV_CORE_")
 
 
@@ -112,7 +112,7 @@ def _reason(said: str, code: int) -> str:
         for line in reversed(lines):
             if line.startswith(begin):
                 return line.removeprefix("E  ").strip()
-    if code in (0, _NO_TESTS):
+    if code in (0, NO_TESTS):
         return "it was skipped there, or not selected"
     return f"the process ended with exit code {code}"
 
