@@ -266,10 +266,14 @@ def tasks_in(*loops: asyncio.AbstractEventLoop) -> list[asyncio.Task[Any]]:
     table: Any = vars(tasks).get("_scheduled_tasks", vars(tasks).get("_all_tasks"))  # 3.11: latter
     if sys.version_info >= (3, 14) or table is None:
         return sorted((task for loop in loops for task in asyncio.all_tasks(loop)), key=hash)
-    known = [task for reference in list(table.data) if (task := reference()) is not None]
-    known += vars(tasks).get("_eager_tasks", ())
-    own = set(map(id, loops))
-    left = [task for task in known if id(task.get_loop()) in own and not task.done()]
+    own = set(loops)
+    left = [
+        task
+        for reference in list(table.data)
+        if (task := reference()) is not None and task.get_loop() in own and not task.done()
+    ]
+    eager = vars(tasks).get("_eager_tasks", ())
+    left += [task for task in eager if task.get_loop() in own and not task.done()]
     return sorted(left, key=hash)
 
 

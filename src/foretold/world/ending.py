@@ -259,15 +259,27 @@ async def end_all(world: World) -> None:
     """End all hosts but the test's own. Those that are started meanwhile get what grace is left."""
     end_ns = now_ns(world) + to_ns(GRACE_S)
     patience_s = min(PATIENCE_S, GRACE_S / 2 / max(1, len(world.live_hosts())))
-    while living := world.live_hosts():
-        left_s = max(0, end_ns - now_ns(world)) / NS
-        waiting = [host for host in living if host.ending is None or not host.ending.with_all]
-        if waiting:
-            latest = max(waiting, key=world.start_number)
-            ending = _end_with_all(latest, left_s)
-            await one_has_ended([ending], patience_s if len(waiting) > 1 else None)
-        else:
+    line: list[Host] = []  # in which they are asked; the last is the next
+    begun = (-1, 0)
+    while True:
+        if begun != (now := (world.starts, len(world.hosts))):
+            begun = now
+            line = sorted(world.live_hosts(), key=world.start_number, reverse=True)[::-1]
+        while line and not _is_to_be_asked(line[-1]):
+            line.pop()
+        if line:
+            latest = line.pop()
+            is_last = not any(map(_is_to_be_asked, line))
+            ending = _end_with_all(latest, max(0, end_ns - now_ns(world)) / NS)
+            await one_has_ended([ending], None if is_last else patience_s)
+        elif living := world.live_hosts():
             await one_has_ended([host.ending for host in living if host.ending is not None])
+        else:
+            return
+
+
+def _is_to_be_asked(host: Host) -> bool:
+    return host.is_alive and (host.ending is None or not host.ending.with_all)
 
 
 # --- what a program leaves behind ----------------------------------------------------------------

@@ -105,6 +105,11 @@ class Host:
         return self.programs[-1] if self.programs else None
 
     @property
+    def is_alive(self) -> bool:
+        """Its process has not ended, or has not begun."""
+        return bool(self.loops) and not self.stack.dead
+
+    @property
     def ip(self) -> str:
         return self.stack.ipv4
 

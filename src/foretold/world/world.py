@@ -97,9 +97,9 @@ class World:
         self.calls: Callable[[], Sequence[str]] | None = None
         """The calls of the program that a machine has made; for stories."""
         self.opening: Callable[[], str] | None = None
+        """What goes first in the story of this run."""
         self.names: Callable[[], dict[str, str]] | None = None
         """How a story calls ids and tasks, if somebody has better names for them."""
-        """Who has something to say that goes first in the story of this run."""
         self.at_commit: list[Callable[[str], object]] = []
         """Called when a database has committed a transaction of the host of that name, while the
         answer is on its way: the moment at which a failure does most harm."""
@@ -125,6 +125,7 @@ class World:
         self.hosts: dict[str, Host] = {}
         self._started: dict[str, int] = {}
         """Hosts in the order in which they were first started."""
+        self.starts = 0  # of all hosts
         self.graves: list[Any] = []
         self.threads_left: list[str] = []
         """Daemon threads that had not ended when their process did, and where they stood."""
@@ -196,7 +197,7 @@ class World:
         own_modules = OwnModules(isolate) if isolate else None
         found = self.hosts.get(name) if isinstance(asked, str) else None
         if found is None:
-            check_host_name(asked, self.hosts)
+            check_host_name(asked, self.network.by_name)
             found = self.hosts[name] = self._make_host(name)
             found.kernel.clock.wait_until(self.now_ns())
             self.outside.join(found)
@@ -232,7 +233,7 @@ class World:
 
     def live_hosts(self) -> list[Host]:
         """The other hosts that are still running something."""
-        return [host for host in self.outside.others if host.loops and not host.stack.dead]
+        return [host for host in self.outside.others if host.is_alive]
 
     def living_loops(self) -> list[Any]:
         """The loops of all processes that are not dead."""
@@ -319,6 +320,7 @@ class World:
         """A main was started there, perhaps not the first one."""
         self.hears(host, self.known_to(self.acting_host))
         self._started.setdefault(host.name, len(self._started))
+        self.starts += 1
         self.comes_into_use("host")
 
     def start_number(self, host: Host) -> int:

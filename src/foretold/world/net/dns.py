@@ -10,7 +10,7 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from foretold.errors import UsageError
@@ -18,6 +18,7 @@ from foretold.errors import UsageError
 if TYPE_CHECKING:
     from foretold.world.host import Host
     from foretold.world.net.network import Network
+    from foretold.world.net.stack import Stack
 
 SERVICES = {
     "ftp": 21, "ssh": 22, "telnet": 23, "smtp": 25, "domain": 53, "http": 80, "pop3": 110,
@@ -61,8 +62,7 @@ class Dns:
         if plain in _LOOPBACK:
             return ["127.0.0.1", "::1"]
         plain = self.aliases.get(plain, plain)
-        stacks = {key.lower(): stack for key, stack in self._network.stacks.items()}
-        found = stacks.get(plain)
+        found = self._network.by_name.get(plain)
         if found is None:
             raise not_known()
         return [found.ipv4, found.ipv6]
@@ -138,9 +138,9 @@ _LABEL = re.compile(r"\w([\w-]{0,61}\w)?")
 _NAME_CHARS_MAX = 253
 
 
-def check_host_name(name: object, others: Iterable[str]) -> None:
+def check_host_name(name: object, others: Mapping[str, Stack]) -> None:
     """A host is found by its name, so the name must be one that can be looked up, and no other's.
-    Case makes no difference to that."""
+    Case makes no difference to that: `others` are known by their names in small letters."""
     if not isinstance(name, str) or not name:
         raise UsageError(f"a host has a name, such as world.host('api'); got {name!r}")
     if is_ip(name) or name.lower() in _LOOPBACK:
@@ -153,13 +153,12 @@ def check_host_name(name: object, others: Iterable[str]) -> None:
             f"{name!r} cannot be looked up as a host's name: letters, digits, '-' and '_', at most "
             "63 of them between two dots. Write world.host('api'), or world.host('api.example.com')"
         )
-    for other in others:
-        if other.lower() == name.lower():
-            raise UsageError(
-                f"world.host({name!r}): there is a host {other!r} already, and a name is looked up "
-                f"without regard to case. Write world.host({other!r}) for that one, or choose "
-                "another name"
-            )
+    if (other := others.get(name.lower())) is not None:
+        raise UsageError(
+            f"world.host({name!r}): there is a host {other.name!r} already, and a name is looked "
+            f"up without regard to case. Write world.host({other.name!r}) for that one, or choose "
+            "another name"
+        )
 
 
 def _text(name: str | bytes) -> str:

@@ -66,6 +66,8 @@ class Network:
         self.wire = wire
         self.stacks: dict[str, Stack] = {}
         self.by_ip: dict[str, Stack] = {}
+        self.by_name: dict[str, Stack] = {}
+        """By their names in small letters."""
         self.buffer_limits = (SEND_BUFFER, RECEIVE_BUFFER)
         self.datagram_limits = (SEND_BUFFER, SEND_BUFFER)
         """The same for UDP, whose two buffers are equally large on Linux."""
@@ -85,7 +87,8 @@ class Network:
     def add_host(self, name: str, kernel: Kernel) -> Stack:
         """A host joins the network."""
         stack = Stack(self, name, len(self.stacks) + 1, kernel)
-        self.stacks[name] = self.by_ip[stack.ipv4] = self.by_ip[stack.ipv6] = stack
+        self.stacks[name] = self.by_name[name.lower()] = stack
+        self.by_ip[stack.ipv4] = self.by_ip[stack.ipv6] = stack
         return stack
 
     def path(self, source: Stack, target: Stack) -> Path:
