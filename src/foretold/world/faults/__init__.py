@@ -12,72 +12,72 @@ to the wrong host, anything inside `async with world.calm()` or after `await wor
 
 from __future__ import annotations
 
-from foretold.world.faults.bit_rot import BIT_ROT
-from foretold.world.faults.clock_skew import CLOCK_SKEW
-from foretold.world.faults.clog import CLOG
-from foretold.world.faults.crash import CRASH
-from foretold.world.faults.disk_full import DISK_FULL
-from foretold.world.faults.disk_slow import DISK_SLOW
-from foretold.world.faults.disk_stall import DISK_STALL
-from foretold.world.faults.dns_missing import DNS_MISSING
-from foretold.world.faults.dns_slow import DNS_SLOW
-from foretold.world.faults.duplication import DUPLICATION
+from foretold.world.faults.bit_rot import BitRot
+from foretold.world.faults.clock_skew import ClockSkew
+from foretold.world.faults.clog import Clog
+from foretold.world.faults.crash import Crash
+from foretold.world.faults.disk_full import DiskFull
+from foretold.world.faults.disk_slow import DiskSlow
+from foretold.world.faults.disk_stall import DiskStall
+from foretold.world.faults.dns_missing import DnsMissing
+from foretold.world.faults.dns_slow import DnsSlow
+from foretold.world.faults.duplication import Duplication
 from foretold.world.faults.external import KINDS as EXTERNAL_KINDS
 from foretold.world.faults.faultset import FaultSet, fault_kinds, faults_text, name_sets
-from foretold.world.faults.hold import HOLD
-from foretold.world.faults.io_error import IO_ERROR
-from foretold.world.faults.join import JOIN
-from foretold.world.faults.kill import KILL
-from foretold.world.faults.latency import LATENCY
-from foretold.world.faults.leave import LEAVE, RESTART
-from foretold.world.faults.loss import LOSS
-from foretold.world.faults.lost_fsync import LOST_FSYNC
-from foretold.world.faults.misdirected_write import MISDIRECTED_WRITE
-from foretold.world.faults.one_way import ONE_WAY
-from foretold.world.faults.partition import PARTITION
-from foretold.world.faults.pause import PAUSE
+from foretold.world.faults.hold import HoldMessages
+from foretold.world.faults.io_error import IoError
+from foretold.world.faults.join import Join
+from foretold.world.faults.kill import Kill
+from foretold.world.faults.latency import Latency
+from foretold.world.faults.leave import Leave, Restart
+from foretold.world.faults.loss import Loss
+from foretold.world.faults.lost_fsync import LostFsync
+from foretold.world.faults.misdirected_write import MisdirectedWrite
+from foretold.world.faults.one_way import OneWay
+from foretold.world.faults.partition import Partition
+from foretold.world.faults.pause import Pause
 from foretold.world.faults.postgres import KINDS as POSTGRES_KINDS
-from foretold.world.faults.reordering import REORDERING
-from foretold.world.faults.reset import RESET
-from foretold.world.faults.short_write import SHORT_WRITE
-from foretold.world.faults.slow import SLOW
-from foretold.world.faults.swizzle import SWIZZLE
+from foretold.world.faults.reordering import Reordering
+from foretold.world.faults.reset import Reset
+from foretold.world.faults.short_write import ShortWrite
+from foretold.world.faults.slow import SlowNetwork
+from foretold.world.faults.swizzle import Swizzle
 from foretold.world.faults.web import KINDS as WEB_KINDS
 
 network = FaultSet.of(
-    PARTITION,
-    ONE_WAY,
-    HOLD,
-    CLOG,
-    SWIZZLE,
-    SLOW,
-    LATENCY,
-    LOSS,
-    DUPLICATION,
-    REORDERING,
-    RESET,
-    DNS_MISSING,
-    DNS_SLOW,
+    Partition(),
+    OneWay(),
+    HoldMessages(),
+    Clog(),
+    Swizzle(),
+    SlowNetwork(),
+    Latency(),
+    Loss(),
+    Duplication(),
+    Reordering(),
+    Reset(),
+    DnsMissing(),
+    DnsSlow(),
 )
 """What happens between hosts."""
 
-hosts = FaultSet.of(KILL, PAUSE, CLOCK_SKEW, CRASH)
+hosts = FaultSet.of(Kill(), Pause(), ClockSkew(), Crash())
 """What happens to hosts other than the test's own. Only a program that is made to be killed
 survives these: they are in a run if they are asked for, and never part of another set."""
 
-churn = FaultSet.of(JOIN, LEAVE, RESTART)
+churn = FaultSet.of(Join(), Leave(), Restart())
 """Hosts come and go: those that stand by join (`host.standby(main)`), others leave for a while or
 are restarted, each with a proper goodbye. For systems whose members change."""
 
 disk = FaultSet.of(
-    IO_ERROR,
-    DISK_FULL,
-    SHORT_WRITE,
-    DISK_SLOW,
-    DISK_STALL,
-    BIT_ROT,
-    MISDIRECTED_WRITE,
-    LOST_FSYNC,
+    IoError(),
+    DiskFull(),
+    ShortWrite(),
+    DiskSlow(),
+    DiskStall(),
+    BitRot(),
+    MisdirectedWrite(),
+    LostFsync(),
 )
 """What a disk does. The last three are silent: only programs with checksums or replicas survive
 them, so take `disk_errors` for the others."""

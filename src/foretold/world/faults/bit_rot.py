@@ -41,6 +41,3 @@ class BitRot(Kind):
             f"bit rot on {host.name}: bit {bit} of byte {at} of {path}", host.name
         )
         yield 0.0
-
-
-BIT_ROT = BitRot()

@@ -37,6 +37,3 @@ class ClockSkew(OnHost):
                 clock.skew(0)
 
         return undo
-
-
-CLOCK_SKEW = ClockSkew()

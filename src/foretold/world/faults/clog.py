@@ -21,6 +21,3 @@ class Clog(BetweenHosts):
     def begin(self, ground: Ground, a: str, b: str, lasts_s: float, choices: Stream) -> Undo:
         ground.world.network.clog(a, b, lasts_s)
         return partial(ground.unclog, a, b)
-
-
-CLOG = Clog()

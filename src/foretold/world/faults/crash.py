@@ -24,6 +24,3 @@ class Crash(OnHost):
         for_good = host.ending is not None
         host.crash()
         return partial(restart, ground, host, for_good, host.turns)
-
-
-CRASH = Crash()

@@ -17,6 +17,3 @@ class DiskFull(TroubleOnDisk):
     sets = "full"
     begins = "the disk of {} is full"
     over = "the disk of {} has room again"
-
-
-DISK_FULL = DiskFull()

@@ -25,6 +25,3 @@ class DiskSlow(TroubleOnDisk):
     def trouble(self, choices: Stream) -> tuple[Any, str]:
         slow_s = choices.pick(SLOW_S, "each operation takes")
         return to_ns(slow_s), f"the disk of {{}} takes {slow_s:g} s for each operation"
-
-
-DISK_SLOW = DiskSlow()

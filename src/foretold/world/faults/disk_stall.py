@@ -36,6 +36,3 @@ class DiskStall(Kind):
             trouble.stalled_until_ns = 0
             ground.give_back("disk stall", host.name)
             ground.world.note_fault(f"the disk of {host.name} goes on", host.name, is_over=True)
-
-
-DISK_STALL = DiskStall()

@@ -29,6 +29,3 @@ class DnsMissing(Kind):
         finally:
             world.dns.missing.discard(name)
             world.note_fault(f"the name {name} is found again", is_over=True)
-
-
-DNS_MISSING = DnsMissing()

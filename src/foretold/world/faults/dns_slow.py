@@ -29,6 +29,3 @@ class DnsSlow(Kind):
         finally:
             world.dns.slow_s = 0.0
             world.note_fault("looking up a name is quick again", is_over=True)
-
-
-DNS_SLOW = DnsSlow()

@@ -14,6 +14,3 @@ class Duplication(SomeDatagrams):
     name = "duplication"
     touches = "duplication"
     shares = (0.05, 0.2, 0.5, 1.0)
-
-
-DUPLICATION = Duplication()

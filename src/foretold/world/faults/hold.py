@@ -22,6 +22,3 @@ class HoldMessages(BetweenHosts):
         network = ground.world.network
         network.hold(a, b)
         return partial(network.release, a, b)
-
-
-HOLD = HoldMessages()

@@ -26,6 +26,3 @@ class IoError(TroubleOnDisk):
     def trouble(self, choices: Stream) -> tuple[Any, str]:
         failing = choices.pick(OPERATIONS, "operations")
         return frozenset(failing), f"the disk of {{}} fails ({', '.join(failing)})"
-
-
-IO_ERROR = IoError()

@@ -26,6 +26,3 @@ class Join(Kind):
             ground.world.note_fault(f"join {host.name}", host.name)
             host.start(host.reserve)
         yield 0.0
-
-
-JOIN = Join()

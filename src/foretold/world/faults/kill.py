@@ -32,6 +32,3 @@ def restart(ground: Ground, host: Any, for_good: bool, turns: int) -> None:
     if not ground.is_over and not for_good and host.turns == turns:
         ground.wake(host)
         host.restart()
-
-
-KILL = Kill()

@@ -128,29 +128,15 @@ class OnHost(Kind):
             yield from self.last(ground, "host", host.name, lambda _: begin(), choices)
 
 
-class OnDisk(Kind):
-    """A fault of one host's disk; the test's own host has one as well, if it uses files."""
+class TroubleOnDisk(Kind):
+    """One property of a host's disk is wrong for a while (`world/disk/trouble.py`). The test's own
+    host has a disk as well, if it uses files."""
 
     aims = True
     strikes = "disk"
     effect = "told"
     touches: str
     """Which property of the disk it changes: two faults never change the same one at once."""
-
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
-        """Do it; the answer undoes it."""
-        raise NotImplementedError
-
-    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
-        host = ground.take_disk(self.touches, choices)
-        if host is not None:
-            begin = partial(self.begin, ground, host, choices)
-            yield from self.last(ground, self.touches, host.name, lambda _: begin(), choices)
-
-
-class TroubleOnDisk(OnDisk):
-    """One property of the disk is wrong for a while (`world/disk/trouble.py`)."""
-
     sets: str
     begins: str
     """What is noted when it begins; `{}` is the host."""
@@ -161,7 +147,13 @@ class TroubleOnDisk(OnDisk):
         """The value of the property, and what is noted."""
         return True, self.begins
 
-    def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
+    def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:
+        host = ground.take_disk(self.touches, choices)
+        if host is not None:
+            begin = partial(self._begin, ground, host, choices)
+            yield from self.last(ground, self.touches, host.name, lambda _: begin(), choices)
+
+    def _begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:
         value, noted = self.trouble(choices)
         setattr(host.disk.trouble, self.sets, value)
         ground.world.note_fault(noted.format(host.name), host.name)

@@ -43,6 +43,3 @@ class Latency(BetweenHosts):
             world.note_fault(f"latency {a} {arrow} {b} as before", is_over=True)
 
         return undo
-
-
-LATENCY = Latency()

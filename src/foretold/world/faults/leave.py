@@ -60,7 +60,3 @@ def _come_back(ground: Ground, host: Any, ending: ProcessEnding, turns: int) -> 
     The end of a process counts as one turn."""
     if ending.by_itself or ending.was_too_slow:
         restart(ground, host, False, turns + 1)
-
-
-LEAVE = Leave()
-RESTART = Restart()

@@ -11,6 +11,3 @@ class Loss(SomePackets):
     name = "loss"
     touches = "loss"
     shares = (0.02, 0.1, 0.3, 0.6)
-
-
-LOSS = Loss()

@@ -18,6 +18,3 @@ class LostFsync(TroubleOnDisk):
     sets = "lying"
     begins = "syncs on {} are lost"
     over = "syncs on {} are honest again"
-
-
-LOST_FSYNC = LostFsync()

@@ -22,6 +22,3 @@ class MisdirectedWrite(TroubleOnDisk):
 
     def trouble(self, choices: Stream) -> tuple[Any, str]:
         return 1, "the next write on {} will miss"
-
-
-MISDIRECTED_WRITE = MisdirectedWrite()

@@ -23,6 +23,3 @@ class OneWay(BetweenHosts):
         source, target = choices.pick([(a, b), (b, a)], "direction")
         network.partition(source, target, one_way=True)
         return partial(network.repair, a, b)
-
-
-ONE_WAY = OneWay()

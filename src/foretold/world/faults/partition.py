@@ -23,6 +23,3 @@ class Partition(BetweenHosts):
         network = ground.world.network
         network.partition(a, b)
         return partial(network.repair, a, b)
-
-
-PARTITION = Partition()

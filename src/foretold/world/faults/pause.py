@@ -27,6 +27,3 @@ class Pause(OnHost):
                 host.resume()
 
         return undo
-
-
-PAUSE = Pause()

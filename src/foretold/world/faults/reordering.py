@@ -14,6 +14,3 @@ class Reordering(SomeDatagrams):
     name = "reordering"
     touches = "reordering"
     shares = (0.05, 0.2, 0.5)
-
-
-REORDERING = Reordering()

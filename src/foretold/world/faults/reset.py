@@ -21,6 +21,3 @@ class Reset(Kind):
             ground.world.network.reset(*pair)
             ground.give_back("reset", pair)
         yield 0.0
-
-
-RESET = Reset()

@@ -18,6 +18,3 @@ class ShortWrite(TroubleOnDisk):
     sets = "short"
     begins = "short writes on {}"
     over = "no more short writes on {}"
-
-
-SHORT_WRITE = ShortWrite()

@@ -35,6 +35,3 @@ def _undo(ground: Ground, a: str, b: str) -> None:
         path.recover("factor")
         path.spikes -= 1
     ground.world.note_fault(f"slow {a} <-> {b} over", is_over=True)
-
-
-SLOW = SlowNetwork()

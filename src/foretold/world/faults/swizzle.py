@@ -42,6 +42,3 @@ class Swizzle(Kind):
             for pair in taken:
                 ground.give_back("held", pair)
                 network.release(*pair)
-
-
-SWIZZLE = Swizzle()
