@@ -311,14 +311,11 @@ def _leaves(name: str, value: Any, ignore: Collection[str]) -> Iterator[Cell]:
     elif value is None or isinstance(value, bool | float):
         yield f"{name} = {value!r}"
     elif isinstance(value, int):
-        yield f"{name} = {ID if _is_id(name) else value}"
+        is_id = name.lower().endswith((".id", "_id", "ids", ".number"))
+        yield f"{name} = {ID if is_id else value}"
     else:
         text = _text(str(value))
         yield f"{name} = {text}" if isinstance(text, str) else (f"{name} = ", *text)
-
-
-def _is_id(name: str) -> bool:
-    return name.lower().endswith((".id", "_id", "ids", ".number"))
 
 
 def _body(response: Any) -> Any:

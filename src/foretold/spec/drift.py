@@ -73,7 +73,7 @@ def drift(strategy: st.SearchStrategy[Any], model: type, *, samples: int = SAMPL
     for value in _values(strategy, samples):
         found.samples += 1
         try:
-            valid = build(_as_given(value))
+            valid = build(value.model_dump() if hasattr(value, "model_dump") else value)
         except ValueError as error:
             found.refused.append((value, _first_line(error)))
         else:
@@ -116,10 +116,6 @@ class ExtremeSource:
         """Yes or no; in one source much oftener than asked for, in another more seldom."""
         self._yes_left -= 1
         return self._yes_left > 0 and self._random.random() < (self._p or p)
-
-
-def _as_given(value: Any) -> Any:
-    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def _first_line(error: ValueError) -> str:

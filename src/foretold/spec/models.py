@@ -161,10 +161,11 @@ def _strategy_of(
             ) from None
         (needed if field.required or field.name in overrides else optional)[field.key] = made
     drawn: Strategy = st.fixed_dictionaries(needed, optional=optional)
-    if is_root(model):
+    if getattr(model, "__pydantic_root_model__", False):  # its value is no mapping of fields
         drawn = drawn.map(lambda values: values.get("root"))
     build = builder_of(model)
-    return Persistent(drawn.map(lambda values: _built(build, values)), _is_valid)
+    made = drawn.map(lambda values: _built(build, values))
+    return Persistent(made, lambda each: not isinstance(each, Rejected))
 
 
 class Rejected(NamedTuple):
@@ -174,20 +175,11 @@ class Rejected(NamedTuple):
     why: str
 
 
-def _is_valid(built: Any) -> bool:
-    return not isinstance(built, Rejected)
-
-
 def _built(build: Callable[[Any], Any], values: Any) -> Any:
     try:
         return build(values)
     except (ValueError, TypeError, AssertionError) as error:  # ValidationError is a ValueError
         return Rejected(values, str(error))
-
-
-def is_root(model: Any) -> bool:
-    """Whether the class is a `RootModel`: its value is not a mapping of fields."""
-    return bool(getattr(model, "__pydantic_root_model__", False))
 
 
 @lru_cache(maxsize=256)

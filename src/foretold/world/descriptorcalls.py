@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from foretold.kernel import fence
 from foretold.world.disk.nodes import Directory, File
 from foretold.world.disk.openfile import OpenFile as DiskFile
+from foretold.world.net.chunks import spread
 from foretold.world.net.connections import forget_at_end
 from foretold.world.net.descriptors import FIRST, Descriptors, OpenDescriptor, refuse_real
 from foretold.world.net.pipes import PIPE_BYTES, EventCounter, PipeEnd, ReadEnd, WriteEnd
@@ -358,10 +359,5 @@ def _size(buffer: Any) -> int:
 
 
 def _scatter(data: bytes, buffers: Sequence[Any]) -> int:
-    at = 0
-    for buffer in buffers:
-        view = memoryview(buffer).cast("B")
-        part = data[at : at + len(view)]
-        view[: len(part)] = part
-        at += len(part)
-    return at
+    spread(data, buffers)
+    return len(data)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
@@ -169,7 +170,7 @@ class ExtensionCalls:
 
     def are_not_led(self, why: str) -> None:
         """The hooks cannot be built on this machine. A run that C code could leave says so."""
-        modules = extensions.extension_modules()
+        modules = extensions.extension_modules(len(sys.modules))
         if modules:
             shown = ", ".join(modules[:3]) + (", …" if len(modules) > 3 else "")
             self._host.kernel.notes[

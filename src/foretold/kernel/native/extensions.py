@@ -362,13 +362,9 @@ def random_variable(function: int) -> int | None:
     return found
 
 
-def extension_modules() -> list[str]:
-    """The modules with C code that are not the standard library's."""
-    return _extension_modules(len(sys.modules))
-
-
 @functools.lru_cache(1)
-def _extension_modules(_: int) -> list[str]:
-    """They are looked at again only if there are more modules."""
+def extension_modules(loaded: int) -> list[str]:
+    """The modules with C code that are not the standard library's. They are looked at again only
+    if there are more than the `loaded` ones."""
     paths = {name: getattr(each, "__file__", "") or "" for name, each in sys.modules.items()}
     return sorted(n for n, p in paths.items() if p.endswith(".so") and "-packages" in p)

@@ -158,13 +158,11 @@ class Causal(Generic[E]):
         for process, sights in seen.items():
             for effect, at in sights.items():
                 for cause, later in sights.items():
-                    if later > at != made[effect] and self._influenced(made[cause], made[effect]):
-                        why = f"{self.events[made[cause]]} is before {self.events[made[effect]]}"
+                    first, second = made[cause], made[effect]
+                    if later > at != second and first < second and self._precedes(first, second):
+                        why = f"{self.events[first]} is before {self.events[second]}"
                         violation = Violation(process, self.events[at], self.events[later], why)
                         self.violations.append(violation)
-
-    def _influenced(self, cause: int, effect: int) -> bool:
-        return cause < effect and self._precedes(cause, effect)
 
 
 def _merge(clock: dict[Hashable, int], other: Mapping[Any, int]) -> None:

@@ -196,7 +196,7 @@ def run_on(model: Any, operation: Operation) -> Any:
         return _attributes(model)
     method = getattr(model, operation.name)
     try:
-        if not takes_result(method):
+        if not _takes_result(getattr(method, "__func__", method)):
             return _plain(method, method(**operation.arguments))
         seen = seen_of(operation)
         seen = UNKNOWN if seen is UNHEARD else seen
@@ -225,14 +225,10 @@ def _plain(method: Callable[..., Any], result: Any) -> Any:
     )
 
 
-def takes_result(method: Callable[..., Any]) -> bool:
-    """Whether a model's method wants to see the result, because it cannot know it: an id that the
-    system has chosen, for instance."""
-    return _takes_result(getattr(method, "__func__", method))
-
-
 @functools.lru_cache(maxsize=1_000)
 def _takes_result(function: Callable[..., Any]) -> bool:
+    """Whether a model's method wants to see the result, because it cannot know it: an id that the
+    system has chosen, for instance."""
     return "result" in signature_of(function).parameters
 
 

@@ -20,6 +20,7 @@ from foretold.spec.machine.calls import AFTER_ALL, AT_ONCE, Call
 from foretold.spec.machine.checks import Checks
 from foretold.spec.machine.covers import OperationCounter, operations_of
 from foretold.spec.machine.faulty import FaultsOfCalls
+from foretold.spec.machine.invariants import QUIET
 from foretold.spec.machine.machine import Machine
 from foretold.spec.machine.patience import Patience
 from foretold.spec.machine.printing import (
@@ -130,7 +131,7 @@ class Course:
         self._shelves: Shelves | None = None
         self._adapter: Any = None
         """To Hypothesis, if there is anything to draw."""
-        self._looks = blueprint.has_quiet
+        self._looks = bool(blueprint.at(QUIET))
         self._head = world.tape.stream(STREAM)
         self._draw_configuration()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from foretold.arguments import check_number, check_whole
 from foretold.errors import UsageError
 from foretold.spec.machine.covers import operations_of
-from foretold.spec.machine.invariants import COMMIT, QUIET, Invariant, invariant_of
+from foretold.spec.machine.invariants import COMMIT, Invariant, invariant_of
 from foretold.spec.machine.mirrors import Mirror
 from foretold.spec.machine.options import OPTIONS, MachineOptions, options_text
 from foretold.spec.machine.rules import Rule, preconditions_of, rule_of
@@ -52,10 +52,6 @@ class Blueprint:
 
     def at(self, when: str) -> list[Invariant]:
         return [each for each in self.invariants if each.when == when]
-
-    @property
-    def has_quiet(self) -> bool:
-        return any(each.when == QUIET for each in self.invariants)
 
     @property
     def has_pages(self) -> bool:

@@ -387,14 +387,11 @@ def _changes(before: Contents, after: Contents, layouts: Sequence[Any]) -> tuple
     for one, other, layout in zip(before, after, layouts, strict=True):
         for name, content in other.contents.items():
             if content != one.contents[name]:
-                kept = [n for n, column in enumerate(layout[name]) if _matters(column)]
+                columns = enumerate(layout[name])
+                kept = [n for n, each in columns if each.kind not in TIMES and not each.counts]
                 rows.update(_lines(name, content, kept))
                 rows.subtract(_lines(name, one.contents[name], kept))
     return tuple(sorted(item for item in rows.items() if item[1]))
-
-
-def _matters(column: Any) -> bool:
-    return column.kind not in TIMES and not column.counts
 
 
 def _lines(name: str, content: bytes, kept: Sequence[int]) -> Iterator[str]:

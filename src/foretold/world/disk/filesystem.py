@@ -252,7 +252,11 @@ class FileSystem:
         if creates and flags & os.O_DIRECTORY:
             raise os_error(errno.EINVAL)
         exclusive = creates and bool(flags & os.O_EXCL)
-        if creates and path.endswith("/") and self._ends_in_a_name(path, base):
+        if (
+            creates
+            and path.endswith("/")
+            and self.find(path, base, follow=None).name not in SPECIAL
+        ):
             raise os_error(errno.EISDIR)
         found = self.find(path, base, follow=not (exclusive or flags & os.O_NOFOLLOW))
         if found.node is None:
@@ -264,9 +268,6 @@ class FileSystem:
         if exclusive:
             raise os_error(errno.EEXIST)
         return self._open_found(found, flags, path)
-
-    def _ends_in_a_name(self, path: str, base: Directory) -> bool:
-        return self.find(path, base, follow=None).name not in SPECIAL
 
     def _open_found(self, found: Found, flags: int, path: str) -> OpenFile | Inode:
         node = found.node
@@ -348,7 +349,7 @@ class FileSystem:
 
     def make_durable(self) -> None:
         """As if a long time had passed: everything is on the platter."""
-        self.journal.commit_all()
+        self.journal.commit(len(self.journal.pending))
         for _, node in self.walk_all():
             if isinstance(node, File):
                 node.content.commit()

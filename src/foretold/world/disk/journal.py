@@ -58,9 +58,6 @@ class Journal:
                     directory.durable[name] = node
         del self.pending[:n]
 
-    def commit_all(self) -> None:
-        self.commit(len(self.pending))
-
     def commit_directory(self, directory: Directory) -> None:
         """`fsync` of a directory: its last change is durable, and with it all that came before."""
         for n in range(len(self.pending), 0, -1):

@@ -51,7 +51,7 @@ class NativeSockets:
         self.mutexes: set[int] = set()
         """The addresses of C mutexes that are locked."""
         self._next = NATIVE_FIRST
-        world.at_end.append(self._remember_who_is_left)
+        world.at_end.append(lambda: _left_open.update(self.sockets))
 
     def add(self, sock: WorldSocket) -> int:
         while self._next in _left_open:
@@ -61,9 +61,6 @@ class NativeSockets:
         sock._fd = number
         self.sockets[number] = sock
         return number
-
-    def _remember_who_is_left(self) -> None:
-        _left_open.update(self.sockets)
 
 
 class NativeCalls:
