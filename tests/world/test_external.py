@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from typing import Any
 
@@ -321,3 +322,20 @@ def test_a_task_that_is_not_awaited_fails_the_run(keeps: bool) -> None:
     assert "Task exception was never retrieved (task webhook)" in notes
     assert ("noticed after the test's main had returned" in notes) == keeps
     assert "raised after the test's main" not in notes
+
+
+def test_a_name_that_no_host_has_is_noted() -> None:
+    """A program may turn the failed look-up into anything, so the run says which name it was."""
+
+    async def main(world: World) -> Any:
+        async with httpx.AsyncClient() as client:
+            with contextlib.suppress(httpx.ConnectError):
+                await client.get("https://api.example.org/v1")
+            with contextlib.suppress(httpx.ConnectError):
+                await client.get("http://nobody/")
+
+    (note,) = foretold.run(main, seed=1).notes
+    assert note == (
+        "main has looked up the name api.example.org, which no host of this world has. "
+        'world.external("api.example.org", {…}) adds one with scripted answers'
+    )

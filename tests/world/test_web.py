@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import time
@@ -581,3 +582,16 @@ def test_no_world_outlives_its_run(through: str, end: str) -> None:
     foretold.run(main, background_errors="ignore")
     gc.collect()
     assert [world() for world in worlds] == [None]
+
+
+def test_a_program_that_connects_by_a_socket_is_told_what_to_write() -> None:
+    """Nobody would accept the connection, and the program would take that for an outage."""
+
+    async def main(world: World) -> Any:
+        web = await world.web(application([]))
+        async with httpx.AsyncClient(trust_env=False) as client:
+            with contextlib.suppress(httpx.TransportError):
+                await client.get(web.url)
+
+    with pytest.raises(UsageError, match="main has connected to web:8000 by a socket"):
+        foretold.run(main, seed=1)

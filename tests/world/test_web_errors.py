@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import httpx
 import pytest
-from fastapi import BackgroundTasks, FastAPI
+import websockets
+from fastapi import BackgroundTasks, FastAPI, WebSocket
 from fastapi.responses import JSONResponse, StreamingResponse
 
 import foretold
@@ -22,7 +23,9 @@ from foretold.services.web.errors import (
     NAMED,
     NOT_READ,
     OF_DUPLICATE,
+    OF_SOCKET,
     ON_PURPOSE,
+    UNFINISHED,
 )
 from foretold.world.world import World
 
@@ -188,6 +191,130 @@ def test_a_500_because_the_request_was_cut_off_has_an_excuse(
         return [(each.status, each.exception, each.unread, each.excuse) for each in web.errors]
 
     assert foretold.run(main, seed=SEED).value == [(500, "", NOT_READ, excuse)]
+
+
+async def leaves(scope: Any, receive: Any, send: Any) -> Any:
+    """Ways to leave an application that are no `Exception`, or no way to answer."""
+    await receive()
+    match scope["path"]:
+        case "/cancelled":
+            raise asyncio.CancelledError
+        case "/exits":
+            raise SystemExit(3)
+        case "/group":
+            raise BaseExceptionGroup("both", [ValueError("one"), SystemExit(2)])
+        case "/text":
+            await send({"type": "http.response.start", "status": "200", "headers": []})
+        case "/half":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        case "/value":
+            return 5
+    return None
+
+
+NO_ANSWER = {
+    "/cancelled": (500, "CancelledError", OF_DUPLICATE),
+    "/exits": (500, "SystemExit: 3", OF_DUPLICATE),
+    "/group": (500, "BaseExceptionGroup: both (2 sub-exceptions)", OF_DUPLICATE),
+    "/text": (500, "KeyError", NOT_READ),
+    "/nothing": (500, "", OF_DUPLICATE),
+    "/half": (200, "", UNFINISHED),
+    "/value": (0, "", UNFINISHED),
+}
+
+
+@WAYS
+@pytest.mark.parametrize("path", NO_ANSWER)
+def test_every_way_to_answer_with_a_500_or_not_at_all_is_recorded(path: str, through: str) -> None:
+    """The server answers 500 to a `CancelledError` that nobody has asked for, to any
+    `BaseException` and to an application that returns without a response; or it hangs up. Two
+    requests: one that a client reads, if there is something to read, and one that nobody reads."""
+
+    async def main(world: World) -> Any:
+        web = await world.web(leaves, through=through)
+        async with web.client("ada") as client:
+            for kind in ("", "late_duplicate"):
+                if kind:
+                    web.fail_next(kind)
+                with contextlib.suppress(httpx.TransportError):
+                    await client.get(path)
+            await asyncio.sleep(40)
+        return list(web.errors)
+
+    *read, last = foretold.run(main, seed=SEED).value
+    status, _, unread = NO_ANSWER[path]
+    assert (last.status, last.exception.partition(": '")[0], last.unread) == NO_ANSWER[path]
+    assert last.counts
+    read_as = "" if unread == OF_DUPLICATE else unread
+    assert {(each.status, each.unread) for each in read} == {(status, read_as)}
+
+
+@WAYS
+def test_a_client_that_leaves_is_no_mistake_of_an_application_that_ends_then(through: str) -> None:
+    """Who is told that the client has left needs to answer nothing."""
+
+    async def main(world: World) -> Any:
+        web = await world.web(stops_when_the_client_leaves, through=through)
+        async with web.client("ada") as client:
+            with contextlib.suppress(httpx.TransportError, TimeoutError):
+                await asyncio.wait_for(client.get("/"), timeout=1)
+            await asyncio.sleep(5)
+        return web.errors
+
+    assert foretold.run(main, seed=SEED).value == []
+
+
+async def stops_when_the_client_leaves(scope: Any, receive: Any, send: Any) -> None:
+    """It waits for something that does not come, as a long poll."""
+    assert scope["type"] == "http"
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def test_a_request_that_the_end_of_its_process_cancels_is_no_error() -> None:
+    """A server that is killed, and the end of a run, cancel tasks: that says nothing about the
+    application."""
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(1_000)
+
+    async def main(world: World) -> Any:
+        web = await world.web(slow)
+        async with web.client("ada") as client:
+            asking = asyncio.ensure_future(client.get("/"))
+            await asyncio.sleep(1)
+            world.host("web").kill()
+            with pytest.raises(httpx.TransportError):
+                await asking
+        return web.errors
+
+    assert foretold.run(main, seed=SEED).value == []
+
+
+def test_a_websocket_whose_client_leaves_has_an_excuse() -> None:
+    """A handler that reads until the client has left ends in Starlette's `WebSocketDisconnect`."""
+    app = FastAPI()
+
+    @app.websocket("/echo")
+    async def echo(socket: WebSocket) -> None:
+        await socket.accept()
+        while True:
+            if await socket.receive_text() == "break":
+                raise LookupError("no such room")
+
+    async def main(world: World) -> Any:
+        web = await world.web(app, through="uvicorn")
+        for said in ("hello", "break"):
+            async with websockets.connect(f"ws://{web.host.name}:{web.port}/echo") as socket:
+                await socket.send(said)
+                await asyncio.sleep(1)
+        await asyncio.sleep(5)
+        return [(each.exception.partition(":")[0], each.unread, each.excuse) for each in web.errors]
+
+    assert foretold.run(main, seed=SEED).value == [
+        ("WebSocketDisconnect", OF_SOCKET, CLIENT_LEFT),
+        ("LookupError", OF_SOCKET, ""),
+    ]
 
 
 def test_a_program_of_its_own_reads_for_itself() -> None:

@@ -90,6 +90,7 @@ def failure_of(done: Run, file: TapeFile, path: Path) -> Failure | None:
         found.doubt = f"this is not the run that was recorded ({why_unlike(file, done)})"
     found.story, found.delays = tell_run(done)
     found.faults = faults_of(done)
+    found.notes = done.notes
     return found
 
 

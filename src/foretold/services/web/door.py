@@ -22,6 +22,8 @@ MARK = "x-foretold-mark"
 """A header by which the door knows a request that something shall happen to. It takes it away."""
 PATIENCE_S = 0.5
 """So long a marked request waits for another one to enter."""
+ENGINE = f"{__name__.partition('.')[0]}."
+"""Exceptions of this package end runs and processes."""
 START, BODY = "http.response.start", "http.response.body"
 
 
@@ -57,6 +59,8 @@ class Visit:
         """The application has received the whole request."""
         self.is_cut_off = False
         """It was told instead that the client has left."""
+        self.client_left = False
+        """It was told that the client has left: nobody waits for a response any more."""
 
     def hold_after(self, steps: int, held_s: float) -> None:
         """Hold it where it is suspended after so many more steps, until `release`; which comes by
@@ -155,8 +159,9 @@ class Door:
             return await self._live(scope, receive, send)
         try:
             return await self.app(scope, receive, send)
-        except Exception as error:
-            self.caught.raised(scope, error, None, 0, complete=False)
+        except BaseException as error:
+            if _is_the_applications(error):
+                self.caught.raised(scope, error, None, 0, complete=False)
             raise
 
     async def _live(self, scope: Any, receive: Any, send: Any) -> Any:
@@ -197,18 +202,28 @@ class Door:
         receive, send = self._listening(visit, receive), self._watching(visit, scope, send)
         try:
             if not self.stepwise:
-                return await self.app(scope, receive, send)
-            return await Stepwise(visit, self.app(scope, receive, visit.before(send)))
-        except Exception as error:
-            about = f"{scope['method']} {scope['path']} raised"
-            self.note_fault("application", f"{about} {error!r}", f"{about} {said_by(error)}", error)
-            self.caught.raised(scope, error, visit.error, visit.status, visit.complete)
+                result = await self.app(scope, receive, send)
+            else:
+                result = await Stepwise(visit, self.app(scope, receive, visit.before(send)))
+        except BaseException as error:
+            if _is_the_applications(error):
+                self._raised(visit, scope, error)
             raise
+        else:
+            if not visit.complete and not visit.client_left:
+                self.caught.left_undone(scope, visit.status, in_silence=result is not None)
+            return result
         finally:
             self.visits.remove(visit)
             visit.release()
             if held is not None:
                 held.release()
+
+    def _raised(self, visit: Visit, scope: Any, error: BaseException) -> None:
+        """An exception leaves the application: the server turns it into a 500, or closes."""
+        about = f"{scope['method']} {scope['path']} raised"
+        self.note_fault("application", f"{about} {error!r}", f"{about} {said_by(error)}", error)
+        self.caught.raised(scope, error, visit.error, visit.status, visit.complete)
 
     def _listening(self, visit: Visit, receive: Any) -> Any:
         """Sees whether the whole request comes in."""
@@ -216,7 +231,7 @@ class Door:
         async def receive_seen() -> Any:
             message = await receive()
             if message["type"] == "http.disconnect":
-                visit.is_cut_off = not visit.has_body
+                visit.is_cut_off, visit.client_left = not visit.has_body, True
             elif not message.get("more_body"):
                 visit.has_body = True
             return message
@@ -229,8 +244,9 @@ class Door:
         async def send_seen(message: Any) -> None:
             kind = message["type"]
             if kind == START:
-                visit.status = status = message["status"]
-                if isinstance(status, int) and status >= SERVER_ERROR:
+                status = message["status"]
+                visit.status = status if isinstance(status, int) else 0  # `send` refuses it
+                if visit.status >= SERVER_ERROR:
                     visit.error = self.caught.answered(scope, status, cut_off=visit.is_cut_off)
             elif kind == BODY and not message.get("more_body"):
                 visit.complete = True
@@ -285,6 +301,16 @@ class Door:
             return None
         finally:
             alarm.cancel()
+
+
+def _is_the_applications(error: BaseException) -> bool:
+    """Whether the application has raised this, and not the engine or whoever cancels its task."""
+    if isinstance(error, GeneratorExit) or type(error).__module__.startswith(ENGINE):
+        return False
+    if not isinstance(error, asyncio.CancelledError):
+        return True
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
 
 
 def _resolve(future: asyncio.Future[None] | None) -> None:

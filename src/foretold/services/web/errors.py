@@ -12,8 +12,13 @@ A machine fails if an error was not read, unless the error has an excuse:
 - The exception is of the sort that a lost connection or a failing database causes, and a fault
   other than those of `foretold.faults.web` was injected before it. The rules of a machine decide
   what such a fault may cause.
-- It only says that the client has left: Starlette's `ClientDisconnect`, or a 500 that the
-  application sent itself after it was told so in place of the rest of the request (as Litestar).
+- It only says that the client has left: Starlette's `ClientDisconnect` and `WebSocketDisconnect`,
+  or a 500 that the application sent itself after it was told so in place of the rest of the request
+  (as Litestar).
+
+An exception is any that the application raises, also a `CancelledError` if nobody has cancelled its
+task: the server answers 500 to all of them. It also answers 500 to an application that returns
+without a response.
 """
 
 from __future__ import annotations
@@ -42,10 +47,13 @@ OF_DUPLICATE: Final = "it answers a duplicate, which no client reads"
 LOST: Final = "the response was lost on its way to the client"
 IN_RESPONSE: Final = "it was raised after the response had begun"
 AFTER_RESPONSE: Final = "it was raised after the response was complete"
+UNFINISHED: Final = "the application returned before its response was complete"
 OF_SOCKET: Final = "it ended a WebSocket"
 ON_PURPOSE: Final = "the application sent it on purpose"
 NAMED: Final = "the test allows it"
 OF_FAULT: Final = "a fault that was injected before can cause it"
+CLIENT_LEAVES: Final = ("ClientDisconnect", "WebSocketDisconnect")
+"""Exceptions of Starlette and Litestar."""
 CLIENT_LEFT: Final = "it says that the client has left"
 _READ_ONLY: Final = "25006"
 _OF_DATABASES: Final = ("InterfaceError", "OperationalError", "InternalError")
@@ -78,6 +86,8 @@ class WebError:
     def __str__(self) -> str:
         who = f" of {self.client}" if self.client else ""
         what = f"raised {self.exception}" if self.exception else f"was answered {self.status}"
+        if not self.exception and self.status < SERVER_ERROR:
+            what = "got no complete response"
         return f"{self.method} {self.path}{who} {what}"
 
 
@@ -102,7 +112,7 @@ class Caught:
         return number
 
     def raised(
-        self, scope: Any, error: Exception, number: int | None, status: int, complete: bool
+        self, scope: Any, error: BaseException, number: int | None, status: int, complete: bool
     ) -> None:
         """An exception left the application. `number`: that of its response of 5xx, if there was
         one."""
@@ -116,7 +126,15 @@ class Caught:
         else:
             self._add(scope, SERVER_ERROR, error, NOT_READ)
 
-    def _add(self, scope: Any, status: int, error: Exception | None, why: str) -> int | None:
+    def left_undone(self, scope: Any, status: int, *, in_silence: bool) -> None:
+        """The application has returned without a complete response. The server answers 500, or
+        hangs up: in the middle of a response, or at once (`in_silence`)."""
+        if status or in_silence:
+            self._add(scope, status, None, UNFINISHED)
+        else:
+            self._add(scope, SERVER_ERROR, None, NOT_READ)
+
+    def _add(self, scope: Any, status: int, error: BaseException | None, why: str) -> int | None:
         if len(self.errors) >= ERRORS_MAX:
             return None
         address = tuple(scope.get("client") or ())
@@ -131,19 +149,19 @@ class Caught:
             self._latest[address] = number
         return number
 
-    def _facts(self, status: int, error: Exception | None) -> dict[str, Any]:
+    def _facts(self, status: int, error: BaseException | None) -> dict[str, Any]:
         exception = "" if error is None else said_by(error)
         place = None if error is None else raised_at(error)
         return {"exception": exception, "place": place, "excuse": self._excuse(status, error)}
 
-    def _excuse(self, status: int, error: Exception | None) -> str:
+    def _excuse(self, status: int, error: BaseException | None) -> str:
         if any(_is_named(each, status, error) for each in self._allows):
             return NAMED
         struck = self._web.other_faults > 0
         if error is None:
-            on_purpose = ON_PURPOSE if status != SERVER_ERROR else ""
+            on_purpose = ON_PURPOSE if status > SERVER_ERROR else ""
             return on_purpose or (OF_FAULT if struck else "")
-        if type(error).__name__ == "ClientDisconnect":
+        if type(error).__name__ in CLIENT_LEAVES:
             return CLIENT_LEFT
         return OF_FAULT if struck and _is_the_systems(error) else ""
 
@@ -195,7 +213,7 @@ def _is_allowed(given: Any) -> bool:
     return isinstance(given, str) and given.isidentifier()
 
 
-def _is_named(allowed: Allowed, status: int, error: Exception | None) -> bool:
+def _is_named(allowed: Allowed, status: int, error: BaseException | None) -> bool:
     """A status allows what the application answered itself; an exception needs its own name, so
     that `allows=[500]` does not hide every exception."""
     if isinstance(allowed, int):

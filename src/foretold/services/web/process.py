@@ -9,6 +9,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from foretold.errors import UsageError
 from foretold.services.web.cycle import logger
 from foretold.services.web.lifespan import Lifespan
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from foretold.services.web.server import Web
 
 BACKLOG = 2_048
+_NO_SOCKETS = """\
+{0} has connected to {1}:{2} by a socket. With through="asgi", that server answers the clients of \
+world.web only.
+  right, for a client of the test: web.client("ada")
+  right, for a program that calls it: await world.web(app, host="{1}", through="uvicorn")"""
 
 
 class ServerProcess:
@@ -45,6 +51,7 @@ class ServerProcess:
         with socket.create_server(("0.0.0.0", self.web.port), backlog=BACKLOG):
             self.state, self.is_open = lifespan.state, True
             self.web.process = self
+            self._refuse_sockets()
             await self._stop.wait()
             self.is_open = False
         await self._drain()
@@ -53,6 +60,20 @@ class ServerProcess:
             logger.error("Application shutdown failed.", exc_info=lifespan.error)
 
     state: dict[str, Any]
+
+    def _refuse_sockets(self) -> None:
+        """Nobody accepts connections here. Who makes one would wait for ever."""
+        (listener,) = self.host.stack.listeners["0.0.0.0", self.web.port]
+
+        def connected() -> None:
+            while listener.queue:
+                end = listener.queue.popleft()
+                who = "a program" if end.peer is None else end.peer.stack.name
+                end.abort()
+                told = _NO_SOCKETS.format(who, self.host.name, self.web.port)
+                self.web.world.fail(UsageError(told), at=self.host)
+
+        listener.on_change = connected
 
     async def _start(self) -> Lifespan:
         """The application is started; if it has been up before, as often as it takes."""

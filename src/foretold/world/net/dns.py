@@ -64,8 +64,17 @@ class Dns:
         plain = self.aliases.get(plain, plain)
         found = self._network.by_name.get(plain)
         if found is None:
+            self._note_unknown(host, plain)
             raise not_known()
         return [found.ipv4, found.ipv6]
+
+    def _note_unknown(self, host: Host, name: str) -> None:
+        """A program may make anything of this error: `Connection error.`, or a 503."""
+        if "." in name and all(map(_LABEL.fullmatch, name.split("."))):
+            host.kernel.notes[
+                f"{host.name} has looked up the name {name}, which no host of this world has. "
+                f'world.external("{name}", {{…}}) adds one with scripted answers'
+            ] = None
 
     def is_ip(self, name: Any) -> bool:
         """Whether `name` needs no look-up; be it that it is none."""
