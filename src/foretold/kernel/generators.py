@@ -28,6 +28,7 @@ import hashlib
 import random
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from foretold.kernel.mersenne import is_given_seed
@@ -72,11 +73,16 @@ class _Known:
         if now != self.seen:  # somebody outside drew from it, or has seeded it
             self.name, self.seed, self.seen = _name_by_state(now, self.name), None, now
         self.before, self.gauss = now, vars(generator).get(_GAUSS)
+        self.make_new(generator, entropy)
+        if self.name is not None:
+            self.ours = self.memory.raw
+
+    def make_new(self, generator: random.Random, entropy: bytes) -> None:
+        """As at the beginning of a run, unless the program has given it its seed before."""
         if self.name is not None:
             text = self.name.encode("utf-8", "surrogatepass")
             digest = hashlib.blake2b(text, key=entropy, digest_size=16).digest()
             _real_seed(generator, int.from_bytes(digest, "big"))
-            self.ours = self.memory.raw
         elif self.seed is not None:
             _real_seed(generator, self.seed)
         else:
@@ -240,6 +246,23 @@ def begin_run(entropy: bytes) -> None:
     if _known:
         for known, generator in _alive():
             known.begin(generator, entropy)
+
+
+@contextmanager
+def made_new(entropy: bytes) -> Iterator[None]:
+    """Inside, all of them are as in a run that begins so; afterwards they are as they were."""
+    kept = []
+    for known, generator in _alive():
+        kept.append((known, generator, known.memory.raw, vars(generator).get(_GAUSS)))
+        if known.before is not None:
+            known.memory.raw = known.before  # where it stood when the run began
+        known.make_new(generator, entropy)
+    try:
+        yield
+    finally:
+        for known, generator, state, gauss in kept:
+            known.memory.raw = state
+            vars(generator)[_GAUSS] = gauss
 
 
 def were_used() -> bool:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from _thread import get_ident
 from asyncio import events, unix_events
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from foretold.kernel.computer import computer_of
+from foretold.kernel import fence
 
 _events: Final[Any] = events  # private names, which no stub has
 _unix_events: Final[Any] = unix_events  # the same
@@ -40,7 +39,7 @@ class WorldPolicy(StockPolicy):
         self._former = former or StockPolicy()
 
     def _is_elsewhere(self) -> bool:
-        return computer_of(get_ident()) is None
+        return fence.fenced_in() is None
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         return self._former.new_event_loop() if self._is_elsewhere() else self._make_loop()

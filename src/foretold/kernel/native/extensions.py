@@ -146,7 +146,7 @@ def _descriptor(call: int, fd: int, data: int | None, size: int, at: int) -> int
         except OSError as error:
             return -(error.errno or errno.EIO)
 
-    return _asked(-errno.EBADF, -errno.EIO, ask, computer_of(get_ident()))
+    return _asked(-errno.EBADF, -errno.EIO, ask, fence.fenced_in())
 
 
 def _on_descriptor(

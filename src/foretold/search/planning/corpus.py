@@ -141,10 +141,10 @@ def _drawn_like(entries: Sequence[Choice], count: int, generator: TapeRandom) ->
     """Values for draws of which only those before them are known."""
     if not entries:
         return []
-    drawn = []
+    draw, size, drawn = generator.random, len(entries), []
     for _ in range(count):
-        like = entries[_index(generator, len(entries))]
-        drawn.append(Choice(int(generator.random() * like.bound), like.bound, like.label))
+        _, bound, label = entries[int(draw() * size)]
+        drawn.append(Choice(int(draw() * bound), bound, label))
     return drawn
 
 

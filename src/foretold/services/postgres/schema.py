@@ -6,8 +6,9 @@
     alembic.config.Config   all migrations, up to the head
     a function              called with the address of the database; may be `async`
 
-It happens once per process, outside of any run and in real time. Migrations and functions bring
-their own driver; they run on a thread of their own, so that they may start an event loop.
+It happens once per process, outside of any run. Migrations and functions bring their own driver;
+they run on a thread of their own, so that they may start an event loop. What they store has the
+same times and random values in every process: a tape is replayed in others, and reads it there.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from foretold.errors import PostgresError, UsageError
-from foretold.kernel import counters, real
+from foretold.kernel import counters, generators, real
+from foretold.kernel.entropy_patches import own_random
 from foretold.kernel.patches import patches
+from foretold.services.postgres.preparation import Preparation
 from foretold.services.postgres.shared_page import SharedPage
 from foretold.services.postgres.side import SideConnection
 
@@ -146,14 +149,21 @@ def _call(function: Callable[[str], Any], address: str) -> None:
 def _elsewhere(work: Callable[[], None]) -> None:
     """Do it on a thread of the real world, which has no event loop; raise what it raises."""
     failed: list[BaseException] = []
+    computer = Preparation()
 
     def body() -> None:
         try:
-            work()
+            with computer.answers_this_thread():
+                work()
         except BaseException as error:  # it is raised again below, where someone sees it
             failed.append(error)
 
-    with patches.outside(), counters.standing_still():
+    with (
+        patches.outside(),
+        counters.standing_still(),
+        own_random(computer),
+        generators.made_new(computer.entropy(16)),
+    ):
         thread = threading.Thread(target=body, name="foretold-schema")
         thread.start()
         thread.join()

@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple
 from foretold.errors import PostgresError, ServiceError, UsageError
 from foretold.services.postgres import schema as schemas
 from foretold.services.postgres.cluster import Cluster
+from foretold.services.postgres.preparation import BEGINS_US
 from foretold.services.postgres.side import SideConnection
 
 _FIRST_OID: Final = 100_000  # of the objects of a schema
 _FIRST_OID_OF_A_RUN: Final = 200_000
-_SCHEMA_US: Final = 1_767_139_200_000_000  # a day before worlds begin
 _SCHEMA_SEED: Final = 20_260_101
 _INDEX_PAGES_SMALL: Final = 2  # a B-tree's first two pages: what it begins with, and its root
 _LOCK_TIMEOUT: Final = "2s"
@@ -184,7 +184,7 @@ class Database:
         """At an instant and with randomness that are always the same: rows may have defaults."""
         page = self.cluster.page
         if page is not None:
-            page.set_clock(_SCHEMA_US)
+            page.set_clock(BEGINS_US)
             page.set_seed(_SCHEMA_SEED)
         side = self.cluster.connect(self._template, user=ROLE)
         try:
