@@ -162,6 +162,37 @@ def test_nothing_is_excluded_where_something_else_could_decide(
     assert "is not known: it was not seen to in 20 runs in its order" in flat
 
 
+def test_a_failure_by_a_value_alone_takes_one_run_in_stock_order() -> None:
+    """Which value it is decides, in any order. Its tape is run in stock order before the values are
+    gone through, which ends after 2,000 runs and says nothing."""
+    runs = itertools.count()
+
+    async def main() -> None:
+        next(runs)
+        assert foretold.between(0, 1_000_000) < 5
+
+    failure = found(main, shrink_runs=20)
+    assert failure.stock_asyncio is True
+    assert next(runs) < 100
+
+
+def test_values_that_are_too_many_are_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a choice among more values than an enumeration may have runs, nothing can be excluded.
+    That is clear after one run."""
+    monkeypatch.setattr(stock, "TRIES_MAX", 20)
+    runs = itertools.count()
+
+    async def main() -> None:
+        next(runs)
+        foretold.choose("ab")
+        foretold.between(0, stock.SCHEDULES_MAX)
+        await same_tick.lost_update()
+
+    failure = found(main)
+    assert (failure.stock_asyncio, failure.stock_tries) == (None, 20)
+    assert next(runs) < 500
+
+
 def test_a_failure_that_is_reported_as_it_was_found_was_not_tried() -> None:
     """Without shrinking there are no tries either, and no word about them."""
     failure = found(same_tick.lost_update, shrink=False)

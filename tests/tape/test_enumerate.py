@@ -288,6 +288,24 @@ def test_bytes_do_not_multiply() -> None:
     assert len({data for data, _ in drawn}) == 1
 
 
+def test_what_is_left_is_not_overestimated() -> None:
+    """A search gives up when too many combinations are left. It may not do so too early: the number
+    counts what is certain, and where bounds depend on earlier choices there may be more."""
+
+    def uneven(tape: Tape) -> None:
+        for _ in range(tape.choose(4)):
+            tape.choose(3)
+
+    told = []
+    for tape in enumerate_tapes():
+        uneven(tape)
+        told.append(tape.left_at_least)
+    left = range(len(told) - 1, -1, -1)
+    assert all(least <= count for least, count in zip(told, left, strict=True))
+    assert (told[0], told[-1], len(told)) == (3, 0, 1 + 3 + 9 + 27)
+    assert Tape.calm().left_at_least == 0
+
+
 def test_too_many_combinations_end_in_an_error() -> None:
     """The limit is exact: as many as it says are fine, one more raises and says what to do."""
     assert sum(tape.choose(5) for tape in enumerate_tapes(limit=5)) == 10

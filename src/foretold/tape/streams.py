@@ -291,6 +291,11 @@ class Odometer:
         """Whether this stream is enumerated. The others are calm."""
         return self._streams is None or stream.partition("/")[0] in self._streams
 
+    @property
+    def left_at_least(self) -> int:
+        """So many combinations are certainly still to come: each digit has further values."""
+        return sum(bound - 1 - value for value, bound in self.digits)
+
     def rewind(self) -> None:
         """Read the same combination again."""
         self._reached = max(self._reached, self.position)

@@ -204,6 +204,11 @@ class Tape:
         return any(s.gave_bytes for s in streams if not s.name.startswith("entropy/"))
 
     @property
+    def left_at_least(self) -> int:
+        """How many tapes of the same enumeration are certainly still to come."""
+        return 0 if self._odometer is None else self._odometer.left_at_least
+
+    @property
     def misfit(self) -> str | None:
         """Where a recording first stopped fitting the code that reads it, or None."""
         for stream in self._streams.values():

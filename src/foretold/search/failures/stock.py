@@ -80,7 +80,10 @@ def ask(
 ) -> StockAnswer:
     """Whether stock asyncio can fail like `tape`, which does in another order. A search with a time
     of its own has until `until_s` for it."""
-    if reason := _why_excluded(in_stock_order(tape), signature, again, until_s):
+    stock = in_stock_order(tape)
+    if again(stock).signature == signature:
+        return StockAnswer(StockNote(True), stock)  # as a rule: no order of tasks was needed
+    if reason := _why_excluded(stock, signature, again, until_s):
         return StockAnswer(StockNote(False, reason=reason))
     search, made = _Search(tape, signature, again, seed), 0
     allowance = Allowance(TRIES_MAX, TRIES_CPU_S, until_s)
@@ -112,7 +115,7 @@ def _why_excluded(stock: Tape, signature: Signature, again: Again, until_s: floa
             if told.drawn > DRAWS_MAX or (told.drawn and told is not audit):
                 return None  # too many; or made in another process, where the enumeration is not
             runs, timers, values = runs + 1, max(timers, told.timers), values or told.values
-            if not allowance.spend():
+            if runs + tape.left_at_least >= SCHEDULES_MAX or not allowance.spend():
                 return None
     except UsageError:
         return None  # it is not a function of what was enumerated
