@@ -13,8 +13,8 @@ can be trusted `foretold.conform` says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any, Final
 
 from foretold.errors import UsageError
@@ -57,19 +57,11 @@ class FakePg:
         """A connection; statements without `begin` are transactions of their own."""
         return FakeSession(self, name)
 
-    @asynccontextmanager
-    async def transaction(self, name: str) -> AsyncIterator[FakeSession]:
+    def transaction(self, name: str) -> FakeTransaction:
         """A transaction of a session: committed at the end, rolled back if something is raised."""
-        session = self.session(name)
-        await session.begin()
-        try:
-            yield session
-        except BaseException:
-            await session.rollback()
-            raise
-        await session.commit()
+        return FakeTransaction(self.session(name))
 
-    async def _say(self, actor: str, method: str, *arguments: Any) -> Any:
+    async def _say(self, actor: str, method: Callable[..., Answer], *arguments: Any) -> Any:
         if actor in self._waiting:
             raise UsageError(f"the session {actor!r} waits for a lock and can do nothing else")
         stream = self._streams.get(actor)
@@ -78,72 +70,100 @@ class FakePg:
             self._streams[actor] = stream
         await asyncio.sleep(stream.pick(STATEMENT_S, "time for a statement"))
         with self._decides:  # not as `Fake` does it: this model is known not to look around
-            answer: Answer = getattr(self._model, method)(*arguments, actor=actor)
-        outcome = self._told(answer)
+            outcome, went_on = method(*arguments, actor=actor)
+        if went_on:
+            self._let_go_on(went_on)
         if outcome is WAITS:
-            waits = self._waiting[actor] = asyncio.get_running_loop().create_future()
-            try:
-                outcome = await waits
-            except asyncio.CancelledError:  # as a driver does, which hangs up
-                if self._waiting.pop(actor, None) is not None:
-                    with self._decides:
-                        answer = self._model.disconnect(actor=actor)
-                    self._told(answer)
-                raise
-        if isinstance(outcome, str) and len(outcome) == 5 and outcome[:2].isdigit():
+            outcome = await self._turn_of(actor)
+        if type(outcome) is str and len(outcome) == 5 and outcome[:2].isdigit():
             raise FakePgError(outcome)
         return outcome
+
+    async def _turn_of(self, actor: str) -> Any:
+        """Wait for a lock. Returns what came of the statement."""
+        waits = self._waiting[actor] = asyncio.get_running_loop().create_future()
+        try:
+            return await waits
+        except asyncio.CancelledError:  # as a driver does, which hangs up
+            if self._waiting.pop(actor, None) is not None:
+                with self._decides:
+                    _, went_on = self._model.disconnect(actor=actor)
+                self._let_go_on(went_on)
+            raise
 
     def _choose(self, options: int) -> int:
         return current_world().tape.stream(STREAM, "fake", PgModel.__name__).choose(options)
 
-    def _told(self, answer: Answer) -> Any:
-        """Its outcome; those that it let go on hear theirs."""
-        for other, outcome in answer.went_on:
+    def _let_go_on(self, went_on: tuple[tuple[str, Any], ...]) -> None:
+        """Those that a statement let go on hear what came of theirs."""
+        for other, outcome in went_on:
             waits = self._waiting.pop(other)
             if not waits.done():
                 waits.set_result(outcome)
-        return answer.outcome
 
 
 class FakeSession:
     """One connection to a `FakePg`."""
 
     def __init__(self, fake: FakePg, name: str) -> None:
-        self._fake, self._name = fake, name
+        self._fake, self._name, self._model = fake, name, fake._model
 
     async def begin(self) -> None:
-        if self._name in self._fake._model.open:
+        if self._name in self._model.open:
             raise UsageError(
                 f"the session {self._name!r} has a transaction already. Each transaction at the "
                 "same time needs a session of its own.\n"
                 '  right: fake.transaction("alice") and fake.transaction("bob")'
             )
-        await self._fake._say(self._name, "begin")
+        await self._fake._say(self._name, self._model.begin)
 
     async def commit(self) -> None:
-        await self._fake._say(self._name, "commit")
+        await self._fake._say(self._name, self._model.commit)
 
     async def rollback(self) -> None:
-        await self._fake._say(self._name, "rollback")
+        await self._fake._say(self._name, self._model.rollback)
 
     async def select(self, where: Where) -> Any:
         """Pairs of key and value."""
-        return await self._fake._say(self._name, "select", where)
+        return await self._fake._say(self._name, self._model.select, where)
 
     async def lock(self, where: Where, mode: str = UPDATE, policy: str = WAIT) -> Any:
         """`SELECT … FOR UPDATE`, or FOR SHARE; pairs of key and value."""
-        return await self._fake._say(self._name, "lock", where, mode, policy)
+        return await self._fake._say(self._name, self._model.lock, where, mode, policy)
 
     async def update(self, where: Where, change: Change) -> int:
         """How many rows were changed."""
-        return _count(await self._fake._say(self._name, "update", where, change))
+        return _count(await self._fake._say(self._name, self._model.update, where, change))
 
     async def delete(self, where: Where) -> int:
-        return _count(await self._fake._say(self._name, "delete", where))
+        return _count(await self._fake._say(self._name, self._model.delete, where))
 
     async def insert(self, key: Any, value: Any) -> None:
-        await self._fake._say(self._name, "insert", key, value)
+        await self._fake._say(self._name, self._model.insert, key, value)
+
+
+class FakeTransaction:
+    """A transaction of a `FakeSession`, as `async with` has it."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: FakeSession) -> None:
+        self._session = session
+
+    async def __aenter__(self) -> FakeSession:
+        await self._session.begin()
+        return self._session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            await self._session.commit()
+        else:
+            await self._session.rollback()
 
 
 def _count(tag: str) -> int:

@@ -33,6 +33,7 @@ NO_TRANSACTION = "25P01"
 SHARE, NO_KEY_UPDATE, UPDATE = "share", "no key update", "update"
 WAIT, NOWAIT, SKIP_LOCKED = "", "nowait", "skip locked"
 MODES, POLICIES = (SHARE, NO_KEY_UPDATE, UPDATE), (WAIT, NOWAIT, SKIP_LOCKED)
+BEGUN: Final = Answer("BEGIN")
 NEW: Final = -1
 """In place of the number of a row that is not there yet."""
 
@@ -163,10 +164,8 @@ class PgModel:
     # --- transactions ----------------------------------------------------------------------------
 
     def begin(self, actor: str) -> Answer:
-        mine = self.open.get(actor)
-        if mine is None:
-            self._open(actor)
-        return Answer(IN_FAILED if mine is not None and mine.failed else "BEGIN")
+        mine = self.open.get(actor) or self._open(actor)
+        return Answer(IN_FAILED) if mine.failed else BEGUN
 
     def commit(self, actor: str) -> Answer:
         if actor not in self.open:
@@ -269,8 +268,13 @@ class PgModel:
         snapshot = self._snapshot(mine)
         if self.level == SERIALIZABLE:
             mine.reads = (*mine.reads, where)
-        todo = self._candidates(actor, where, snapshot, sort)
-        statement = RunningStatement(sort, mode, where, snapshot, todo, change, policy)
+        rows = self._candidates(actor, where, snapshot, sort)
+        if mode:
+            todo = tuple([(key, version.row) for key, version in rows])
+            statement = RunningStatement(sort, mode, where, snapshot, todo, change, policy)
+        else:  # a read waits for nobody: it has read what it has found
+            read = tuple([(key, version.value) for key, version in rows])
+            statement = RunningStatement(sort, mode, where, snapshot, (), found=read)
         return self._answer(actor, self._go_on(actor, statement))
 
     def _open(self, actor: str, *, implicit: bool = False) -> OpenTransaction:
@@ -314,15 +318,15 @@ class PgModel:
 
     def _candidates(
         self, actor: str, where: Where, snapshot: int, sort: str
-    ) -> tuple[tuple[Key, int], ...]:
+    ) -> list[tuple[Key, Version]]:
         """The rows that a statement finds: what reads is sorted by key, what writes goes through
         the table from its beginning to its end."""
-        writes = self.open[actor].writes
-        keys = where.keys or dict.fromkeys([*self.rows, *writes])
-        if len(keys) == 1 and not writes:  # most statements: there is nothing to sort
-            (key,) = keys
-            only = self._seen(actor, key, snapshot)
-            return ((key, only.row),) if only is not None and where(key, only.value) else ()
+        writes, keys = self.open[actor].writes, where.keys
+        if keys and len(keys) == 1 and keys[0] not in writes:  # most statements
+            only = self._seen(actor, keys[0], snapshot)
+            fits = only is not None and where.holds(keys[0], only.value)
+            return [(keys[0], only)] if only is not None and fits else []
+        keys = keys or tuple(dict.fromkeys([*self.rows, *writes]))
         found = [
             (key, version)
             for key in keys
@@ -333,7 +337,7 @@ class PgModel:
             found.sort(key=lambda each: repr(each[0]))
         else:
             found.sort(key=lambda each: each[1].place)
-        return tuple((key, version.row) for key, version in found)
+        return found
 
     # --- going through rows ----------------------------------------------------------------------
 
@@ -343,19 +347,14 @@ class PgModel:
             return self._fail(actor, SERIALIZATION)
         while statement.todo:
             key, row = statement.todo[0]
-            if statement.mode:
-                if self.level != READ_COMMITTED and self._is_stale(actor, key, row, statement):
-                    return self._fail(actor, SERIALIZATION)
-                blockers = self._blockers(actor, statement)
-                if blockers and statement.policy == NOWAIT:
-                    return self._fail(actor, NOT_AVAILABLE)
-                if blockers and statement.policy == WAIT:
+            if self.level != READ_COMMITTED and self._is_stale(actor, key, row, statement):
+                return self._fail(actor, SERIALIZATION)
+            if self._blockers(actor, statement):
+                if statement.policy == WAIT:
                     return self._wait(actor, statement)
-                if blockers:
-                    statement.todo = statement.todo[1:]
-                    continue
-            failed = self._do(actor, key, row, statement)
-            if failed:
+                if statement.policy == NOWAIT:
+                    return self._fail(actor, NOT_AVAILABLE)
+            elif failed := self._do(actor, key, row, statement):
                 return self._fail(actor, failed)
             statement.todo = statement.todo[1:]
         return self._done(actor, statement)
@@ -392,28 +391,19 @@ class PgModel:
         if statement.sort == "insert":
             return self._insert(actor, key, statement)
         own = self.open[actor].writes.get(key)
-        is_own = own is not None and own.row == row
-        look = self._seen if is_own or own is None else self._replaced
-        seen = look(actor, key, statement.snapshot)
-        assert seen is not None, "it was found"
-        value = seen.value
-        if not statement.mode:
-            statement.found = (*statement.found, (key, value))
-            return ""
-        if not is_own:
+        if own is not None and own.row == row:
+            value, is_newer = own.value, False
+        else:
             latest = self.rows[key][-1]
-            if latest.commit > seen.commit:
-                if latest.value is GONE or latest.row != seen.row:
-                    return ""
-                self._hold(actor, key, statement.mode)
-                value = latest.value
-                if not statement.where(key, value):
-                    return ""  # it is not one of ours any more; its lock stays all the same
+            if latest.value is GONE or latest.row != row:
+                return ""  # somebody else has deleted it meanwhile
+            value, is_newer = latest.value, latest.commit > statement.snapshot
         self._hold(actor, key, statement.mode)
+        if is_newer and not statement.where(key, value):
+            return ""  # it is not one of ours any more; its lock stays all the same
         statement.found = (*statement.found, (key, value))
         if statement.sort != "select":
-            new = GONE if statement.change is None else statement.change(value)
-            self._write(actor, key, new, seen.row)
+            self._write(actor, key, statement.change(value) if statement.change else GONE, row)
         return ""
 
     def _insert(self, actor: str, key: Key, statement: RunningStatement) -> str:
