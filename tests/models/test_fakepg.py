@@ -16,7 +16,9 @@ from foretold.models import FakePg, at, plus
 from foretold.models.fakepg import FakePgError
 from tests.models.shop_arms import RIGHT, fake_arm, race, real_arm, several
 
-FASTER_AT_LEAST = 20
+FASTER_AT_LEAST = {"twelve transactions": 20.0} | dict.fromkeys(RIGHT, 11.0)
+"""Measured on a machine that others used too: 25 to 27, and 13 to 17 for each race as a run of its
+own. In a race the statements are a quarter of a run's time; the rest is the run as such."""
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -55,21 +57,23 @@ def sum_of(fields: list[str]) -> int:
 
 
 @pytest.mark.soak
-def test_a_fake_is_faster() -> None:
+@pytest.mark.parametrize("name", FASTER_AT_LEAST)
+def test_a_fake_is_faster(name: str) -> None:
     """Per run of the same program, in CPU seconds of the process and the server, the best of
-    three. A run as such costs about a millisecond, so the program has twelve transactions."""
+    three: each race of two transactions, and twelve transactions in one run."""
 
     def seconds(arm: Any, runs: int) -> float:
+        program = race(arm, name, locks=True) if name in RIGHT else several(arm)
         took = []
         for _ in range(3):
             began = cpu_s()
-            foretold.explore(several(arm), runs=runs, seed=1).raise_failure()
+            foretold.explore(program, runs=runs, seed=1).raise_failure()
             took.append((cpu_s() - began) / runs)
         return min(took)
 
-    real, fake = seconds(real_arm, 30), seconds(fake_arm, 200)
-    print(f"{1e3 * real:.1f} ms, {1e3 * fake:.2f} ms: {real / fake:.0f} times")  # noqa: T201  # the figure
-    assert real / fake > FASTER_AT_LEAST
+    real, fake = seconds(real_arm, 40), seconds(fake_arm, 400)
+    print(f"{name}: {1e3 * real:.1f} ms, {1e3 * fake:.2f} ms: {real / fake:.1f} times")  # noqa: T201  # the figure
+    assert real / fake > FASTER_AT_LEAST[name]
 
 
 def test_errors_and_waits() -> None:
