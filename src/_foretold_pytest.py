@@ -308,8 +308,6 @@ def _is_simulated(item: Any) -> bool:
 
 
 class PytestRun:
-    """One run of pytest."""
-
     def __init__(self, config: pytest.Config, options: Options) -> None:
         self.config = config
         self.options = options

@@ -265,8 +265,6 @@ def _settings_of(options: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Shown:
-    """How the outcome is shown."""
-
     target: str
     as_json: bool
     junit: str | None

@@ -73,8 +73,6 @@ _handling: contextvars.ContextVar[_Commit | None] = contextvars.ContextVar(
 
 
 class EventBus:
-    """The bus of one world."""
-
     def __init__(self) -> None:
         self._handlers: dict[str, list[Handler]] = {}
         self._outbox: deque[tuple[_Commit, list[Published]]] = deque()

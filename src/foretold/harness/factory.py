@@ -121,8 +121,6 @@ _TOKEN = "foretold harness"
 
 
 class HarnessFactory:
-    """Makes worlds."""
-
     @staticmethod
     def create(config: HarnessConfig) -> SimulationWorld:
         """An application with its ports, in the world of this run."""

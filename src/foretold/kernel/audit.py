@@ -50,7 +50,6 @@ class Audit:
     """Whether the program's own are among them."""
 
     def begin(self) -> None:
-        """A run begins."""
         self.steps.clear()
         self.outside, self.timers, self.reads, self.jumped_ns = "", 0, 0, 0
         self.drawn, self.values = 0, False

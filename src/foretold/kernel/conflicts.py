@@ -237,7 +237,6 @@ class _Triple(NamedTuple):
 
     @property
     def _end(self) -> int:
-        """Where it ends."""
         last = min(len(self.others) - 1, self.place + SPAN_MAX)
         return next((n for n in range(self.place, last) if self.others[n].ends), last)
 

@@ -290,7 +290,6 @@ class TimedLoop(asyncio.BaseEventLoop):
         return crew.wait_in_loop(self)
 
     def has_work(self) -> bool:
-        """Whether there is something to do now."""
         return bool(self._ready) or self._due_ns <= self._clock.ns or self.has_held_alone()
 
     def has_held_alone(self) -> bool:

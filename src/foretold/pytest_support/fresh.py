@@ -83,8 +83,6 @@ class Postponed:
 
 
 class ItemFixtures:
-    """The fixtures of one simulated item."""
-
     def __init__(self, item: Any) -> None:
         self._item = item
         self.postponed: list[Postponed] = []
@@ -211,8 +209,6 @@ def fixtures_of(item: Any) -> ItemFixtures:
 
 
 class RunFixtures:
-    """The fixtures of one run."""
-
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._values: dict[Postponed, Any] = {}

@@ -28,8 +28,6 @@ from foretold.world.run import bind_main
 
 
 class ScenarioFile(pytest.File):
-    """A file with one scenario."""
-
     def collect(self) -> Iterator[ScenarioItem]:
         try:
             program = find_scenario(os.path.relpath(self.path))

@@ -19,8 +19,6 @@ _Order = tuple[Coroutine[Any, Any, Any], "asyncio.Future[Any]"]
 
 
 class Stage:
-    """The stage of one run."""
-
     def __init__(self, world: World, name: str) -> None:
         self._loop = world.home.loop
         self._name = name

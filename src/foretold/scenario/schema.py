@@ -69,8 +69,6 @@ def _same(value: Any, wanted: Any) -> bool:
 
 
 class _Check:
-    """One file."""
-
     def __init__(self, root: dict[str, Any], file: str) -> None:
         self._defs = root["$defs"]
         self._file = file

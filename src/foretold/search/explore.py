@@ -208,8 +208,6 @@ def resume(
 
 @dataclass
 class Search:
-    """One search with its settings."""
-
     maker: Maker
     workshop: Workshop
     """Where its failures are worked out."""
@@ -227,7 +225,6 @@ class Search:
 
     @contextlib.contextmanager
     def crowd_of(self, executor: str | Executor | None, workers: int) -> Iterator[Crowd]:
-        """Workers for this search."""
         with contextlib.ExitStack() as stack:
             recipe = stack.enter_context(recipe_for(self.maker, self.import_as))
             if isinstance(executor, Executor):

@@ -34,8 +34,6 @@ ELSE: Final = "and what is the same in all orders"
 
 
 class MadeId(NamedTuple):
-    """An id that the system has made."""
-
     domain: str
     value: str
 

@@ -35,8 +35,6 @@ TRIED_MAX = 60
 
 
 class Field(NamedTuple):
-    """One field of a model."""
-
     name: str
     key: str
     """Under which the value is given: the alias, if there is one."""

@@ -377,7 +377,6 @@ class Turnstile:
         self.schedule: list[str] = []
 
     def leave(self, party: str) -> None:
-        """A call is over."""
         self._under_way.discard(party)
         self._look()
 

@@ -16,8 +16,6 @@ RETURNED, RAISED, CANCELLED = "returned", "raised", "cancelled"
 
 
 class TaskOutcome(NamedTuple):
-    """How a task or a thread has ended."""
-
     how: str
     said: str = ""
     """The value that it returned; of an exception the name of its class."""

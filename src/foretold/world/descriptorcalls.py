@@ -33,8 +33,6 @@ F_GETPIPE_SZ: Final = 1032
 
 
 class DescriptorCalls:
-    """Those of one process."""
-
     def __init__(self, host: Host) -> None:
         self.host = host
         self.descriptors: Descriptors = host.descriptors

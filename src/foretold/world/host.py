@@ -449,7 +449,6 @@ class Host:
 
     @property
     def crew(self) -> Crew:
-        """The threads of this host."""
         if self.kernel.crew is None:
             world = self.world
             baton = None if self is world.home else world.home.crew.baton

@@ -72,8 +72,6 @@ _selector_loop: Any = unix_events._UnixSelectorEventLoop  # typeshed omits what 
 
 
 class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
-    """The loop of a host."""
-
     _signal_handlers: dict[int, Any]
     _check_closed: Callable[[], None]
     _ensure_fd_no_transport: Callable[[Any], None]
@@ -159,7 +157,6 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
     # --- what arrives from outside ---------------------------------------------------------------
 
     def next_alarm_ns(self) -> int | None:
-        """When the next alarm is due, or None."""
         if self._timer_cancelled_count:
             self._drop_cancelled_timers()
         when_ns = self._due_ns if self.kernel.crew is None else self.next_wake_ns()
@@ -225,7 +222,6 @@ class HostLoop(WorldLoop, _selector_loop):  # type: ignore[misc]  # as above
         return bool(self._ready) or (scheduler is not None and scheduler.size > 0)
 
     def has_work(self) -> bool:
-        """Whether there is something to do now."""
         return super().has_work() or bool(self.selector.stirred)
 
     def _wait_as_a_thread(self, crew: Crew) -> bool:

@@ -20,14 +20,11 @@ Known = Mapping[str, int]
 
 
 class Knowledge:
-    """What each host knows."""
-
     def __init__(self) -> None:
         self._of: dict[str, Known] = {}
         """A host that learns something gets a new mapping: what was sent before stays as it was."""
 
     def of(self, host: str) -> Known | None:
-        """What this host knows now."""
         return self._of.get(host)
 
     def happened(self, host: str, event: int) -> Known:

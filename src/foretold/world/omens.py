@@ -61,7 +61,6 @@ class Omen:
         return KINDS[self.kind]
 
     def fulfil(self) -> None:
-        """It has come true."""
         if not self.came_true:
             self.came_true = True
             self.code_due = self.kind in HAS_A_CODE

@@ -63,7 +63,6 @@ class Outside:
         self.driver.kernel.outside = self
 
     def join(self, host: Host) -> None:
-        """Another host to drive."""
         self.others.append(host)
         self.agenda.add(host)
         self.open()

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Supervisor:
-    """Looks after some of the hosts."""
-
     def __init__(self, world: World, names: tuple[str, ...], after_s: float) -> None:
         check_number("supervise's after_s", after_s, at_least=0)
         self._world = world

@@ -51,8 +51,6 @@ class InvariantCount:
 
 @dataclass(slots=True)
 class FaultCount:
-    """How often a fault struck."""
-
     injected: int = 0
     effect: int | None = None
     """How often the program got to feel it; None if that is not known of this kind."""

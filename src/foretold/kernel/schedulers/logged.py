@@ -12,8 +12,6 @@ from foretold.tape import CALLBACKS, Hold
 
 
 class Pick(NamedTuple):
-    """One step, as it was picked."""
-
     host: str
     actor: str
     step: int
@@ -39,7 +37,6 @@ class ScheduleLog:
     def scheduler(
         self, host: str, holds: dict[tuple[str, int], Hold], register: Register, callbacks: Stepper
     ) -> LoggedScheduler:
-        """The scheduler of one host."""
         return LoggedScheduler(self, host, holds, register, callbacks)
 
 

@@ -75,8 +75,6 @@ class FilesForSQLite(Protocol):
 
 
 class FileForSQLite(Protocol):
-    """An open file, as SQLite uses it."""
-
     path: str | None
     databases: FilesForSQLite
     level: Lock

@@ -548,7 +548,6 @@ class Crew:
                     recorder.never_picked(strand.arrival, strand.actor, strand.entered)
 
     def living(self) -> list[Strand]:
-        """The threads that have not ended."""
         return [s for s in self.strands if s.state not in (ENDED, DEAD, LOST)]
 
 

@@ -66,8 +66,6 @@ class Divergence:
 
 @dataclass(slots=True)
 class Report:
-    """What a check gave."""
-
     target: str
     seed: int
     events: list[int] = field(default_factory=list)
@@ -145,8 +143,6 @@ class _Process:
 
 
 class _Checker:
-    """Checks one tape."""
-
     def __init__(self, replayer_with: ReplayerWith, folder: Path) -> None:
         self._replayer_with = replayer_with
         self._folder = folder

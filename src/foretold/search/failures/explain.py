@@ -93,8 +93,6 @@ class _Spent(Exception):
 
 
 class _Figure:
-    """One figure in the making."""
-
     def __init__(
         self,
         main: Callable[[Any], Any],

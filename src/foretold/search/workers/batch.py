@@ -57,8 +57,6 @@ class Manner:
 
 
 class Maker:
-    """Makes runs of one program."""
-
     def __init__(
         self, main: Callable[[Any], Any], manner: Manner, *, warmth: Warmth | None = None
     ) -> None:

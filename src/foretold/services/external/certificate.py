@@ -69,8 +69,6 @@ def _number(*parts: bytes) -> int:
 
 
 class SigningKey(NamedTuple):
-    """A private key."""
-
     number: int
     public: bytes
 

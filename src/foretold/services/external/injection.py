@@ -53,8 +53,6 @@ class ExternalFailure:
 
 
 class Injection:
-    """The failures of one scripted host."""
-
     def __init__(self, external: External) -> None:
         self._external = external
         self._world = external.world

@@ -60,8 +60,6 @@ class ExternalCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAnswer:
-    """What is sent back."""
-
     status: int
     body: bytes = b""
     media: str = ""
@@ -69,8 +67,6 @@ class ScriptedAnswer:
 
 
 class Script:
-    """The answers of one host."""
-
     def __init__(self, name: str, answers: Mapping[str, Any] | None) -> None:
         self._name = name
         self.answers: dict[str, Any] = {}

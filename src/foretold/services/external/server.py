@@ -34,8 +34,6 @@ BODY_CHARS_MAX: Final = 80
 
 
 class External:
-    """A scripted host in the world."""
-
     def __init__(self, world: World, host: Host, answers: Mapping[str, Any] | None) -> None:
         self.world = world
         self.host = host

@@ -18,8 +18,6 @@ _CANDIDATES = ("postgres", "nobody")
 
 
 class Account(NamedTuple):
-    """A user of this machine."""
-
     uid: int
     gid: int
 

@@ -206,7 +206,6 @@ class Cluster:
 
     @property
     def socket_path(self) -> str:
-        """The server's socket."""
         return datadir.socket_in(self.folder)
 
     @property
@@ -222,7 +221,6 @@ class Cluster:
         return SideConnection(self.socket_path, user, database, **options)
 
     def databases(self) -> list[str]:
-        """The names of all databases but the templates."""
         side = self.connect()
         try:
             rows = side.simple("select datname from pg_database where not datistemplate order by 1")

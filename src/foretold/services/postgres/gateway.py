@@ -326,7 +326,6 @@ class Gateway:
     # --- groups ----------------------------------------------------------------------------------
 
     def enqueue(self, session: Session, group: Group) -> None:
-        """More work for a session."""
         if session.on_login is not None:
             self.now_ns()
             session.on_login(group.data)
@@ -540,7 +539,6 @@ class Gateway:
         return armed
 
     def disarm(self, failure: DatabaseFailure) -> None:
-        """It happens no more."""
         self.injection.disarm(failure)
 
     def close(self) -> None:

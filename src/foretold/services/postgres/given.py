@@ -35,8 +35,6 @@ _FIELD: Final = struct.Struct("!ihihih")
 
 
 class AnswerColumn(NamedTuple):
-    """One column of an answer."""
-
     table: int
     """Its number in the catalogue, and that of the column there; 0 for what is computed."""
     number: int

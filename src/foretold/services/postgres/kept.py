@@ -78,7 +78,6 @@ class KeptServer:
         self.side.hang_up()
 
     def close(self) -> None:
-        """It is needed no more."""
         self.hang_up()
         self.cluster.stop()
 

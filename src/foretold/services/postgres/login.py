@@ -48,7 +48,6 @@ class Login:
         self.is_done = False
 
     def begin(self) -> bytes:
-        """Ask."""
         return _authentication(_SASL, MECHANISM + b"\0\0")
 
     def receive(self, said: bytes) -> bytes:

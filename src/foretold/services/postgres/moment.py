@@ -32,8 +32,6 @@ _COLUMNS: Final = """
 
 
 class Column(NamedTuple):
-    """A column of a table."""
-
     name: str
     kind: str
     """The name of its type."""

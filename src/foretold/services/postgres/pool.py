@@ -58,7 +58,6 @@ class BackendPool:
                     backend.close()
 
     def close(self) -> None:
-        """End all of them."""
         for free in self._free.values():
             for backend in free:
                 backend.close()

@@ -84,8 +84,6 @@ class Catalogue:
 
 
 class FoundColumn(NamedTuple):
-    """One column of an answer."""
-
     key: tuple[str, str] | None
     """Its table and its name; None for what is computed."""
     values: list[str]
@@ -93,8 +91,6 @@ class FoundColumn(NamedTuple):
 
 @dataclass
 class KnownRows:
-    """What is known of the rows of one statement."""
-
     reading: Reading
     catalogue: Catalogue
     asked: Known = field(default_factory=dict)

@@ -33,8 +33,6 @@ _MORE = "…"
 
 
 class _Piece(NamedTuple):
-    """A token as it is shown."""
-
     token: Token
     text: str
     is_spaced: bool

@@ -58,8 +58,6 @@ _ENDS = frozenset((_COMMIT, _ROLLBACK))
 
 @dataclass(frozen=True)
 class Commit:
-    """One transaction that was committed."""
-
     session: str
     host: str
     statements: tuple[str, ...]
@@ -70,8 +68,6 @@ class Commit:
 
 
 class Telling:
-    """Tells what the sessions of a database do."""
-
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.on_commit: list[Callable[[Commit], object]] = []
@@ -86,7 +82,6 @@ class Telling:
         """Tasks that still work after the request is over that has begun them."""
 
     def note(self, session: Session, what: str, about: str) -> None:
-        """Something happened to a session."""
         self.gateway.world.trace.note(f"{self.gateway.host.name} {session.name}", what, about)
 
     def _keep(self, kind: Callable[..., Event], session: Session, **facts: Any) -> None:

@@ -45,8 +45,6 @@ CANCELLED: Final = ("57014", "canceling statement due to user request")
 
 
 class Waits:
-    """Who of the sessions waits, and for what."""
-
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.blocked: dict[Session, None] = {}
@@ -68,7 +66,6 @@ class Waits:
         return bool(rows)
 
     def block(self, session: Session) -> None:
-        """A session waits for a lock."""
         session.doing = doing.BLOCKED
         backend, page = _backend(session), self.gateway.page
         while page is not None and not page.is_waiting(backend.pid):

@@ -39,8 +39,6 @@ BROKEN = "Can't send data when our state is ERROR"
 
 
 class RequestHead(NamedTuple):
-    """The head of a request, as it arrives."""
-
     headers: list[Header]
     length: int | None
     """So long its body must be; None: it has none to be compared with."""

@@ -99,8 +99,6 @@ class Strike:
 
 
 class RequestInjection:
-    """The failures of one server's requests."""
-
     def __init__(self, web: Web) -> None:
         self.web = web
         self.armed: list[RequestFailure] = []

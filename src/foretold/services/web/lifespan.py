@@ -22,8 +22,6 @@ class ShutdownFailed(Exception):
 
 
 class Lifespan:
-    """One life of an application."""
-
     def __init__(self, app: Any) -> None:
         self.app = app
         self.state: dict[str, Any] = {}

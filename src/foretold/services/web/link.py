@@ -157,12 +157,10 @@ class Link:
                 self.to_client(0, self.closed_by_server)
 
     def close_client(self) -> None:
-        """The client hangs up."""
         if self.client is not None:
             self.ended(self.client, silently=False)
 
     def close_server(self) -> None:
-        """The server hangs up."""
         if self.server is not None:
             self.ended(self.server, silently=False)
 

@@ -28,8 +28,6 @@ world.web only.
 
 
 class ServerProcess:
-    """The server, as long as its process lives."""
-
     def __init__(self, web: Web) -> None:
         self.web = web
         self.host = web.host

@@ -140,8 +140,6 @@ class _OverBudget(Exception):
 
 
 class _Check:
-    """The check of one history."""
-
     def __init__(self, history: list[Operation], steps: Steps, budget: int) -> None:
         self._history = sorted(history, key=lambda each: each.invoked)
         self._steps = steps

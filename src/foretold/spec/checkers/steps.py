@@ -83,8 +83,6 @@ class _Memory:
 
 
 class FunctionSteps:
-    """The steps of a `StepModel`."""
-
     def __init__(self, model: StepModel) -> None:
         self._step = model.step
         self._memory = _Memory(model.initial)

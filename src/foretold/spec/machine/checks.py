@@ -30,8 +30,6 @@ FIRST_POLL_S = 0.001
 
 
 class Checks:
-    """The invariants of one run."""
-
     def __init__(self, course: Course) -> None:
         self._course = course
         plan = course.blueprint
@@ -90,7 +88,6 @@ class Checks:
                     course.world.fail(error, at=host)
 
     def after_call(self, call: Call) -> None:
-        """A call is over."""
         course = self._course
         for companion in course.companions:
             companion.returned(call)

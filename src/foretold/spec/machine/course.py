@@ -173,7 +173,6 @@ class Course:
 
     @property
     def busy(self) -> list[Call]:
-        """The calls that are under way."""
         return [call for call in self._busy.values() if call.began]
 
     # --- from the beginning to the end -----------------------------------------------------------

@@ -178,8 +178,6 @@ class _Thing:
 
 
 class KnownByAnswers:
-    """What is known, if there is nothing but answers."""
-
     def __init__(self, mirror: Mirror, may_repeat: Callable[[], bool]) -> None:
         self._mirror = mirror
         self._may_repeat = may_repeat

@@ -22,8 +22,6 @@ OPTIONS = ("steps", "actors", "weights")
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """What holds for a run."""
-
     steps: int = 50
     actors: int | Sequence[str] = 1
     weights: Mapping[str, float] = field(default_factory=dict)

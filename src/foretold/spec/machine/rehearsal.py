@@ -93,8 +93,6 @@ class StormNumber(NamedTuple):
 
 
 class Rehearsed(NamedTuple):
-    """What came of a rehearsal."""
-
     suspected: tuple[StormNumber, ...]
 
 

@@ -81,8 +81,6 @@ _serial: Serial | None = None
 
 
 class Stormed(NamedTuple):
-    """What came of a storm."""
-
     calls: tuple[str, ...]
     ending: Ending
     optional: tuple[int, ...]

@@ -21,8 +21,6 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an operation."""
-
     name: str
     where: str
     """path, query, header or cookie"""
@@ -59,8 +57,6 @@ class ApiLink:
 
 @dataclass(frozen=True)
 class ApiOperation:
-    """One operation of the API."""
-
     name: str
     """As a rule is called: a Python name."""
     operation_id: str

@@ -36,7 +36,6 @@ class Eagerness:
                 self._gives.setdefault(name, []).append(key)
 
     def note(self, name: str, *, succeeded: bool) -> None:
-        """An operation was answered."""
         counts = self._succeeded if succeeded else self._refused
         counts[name] = counts.get(name, 0) + 1
 

@@ -22,8 +22,6 @@ CREDENTIAL = re.compile(r"authorization$|(x[-_])?(api|access|auth)[-_]?(key|toke
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """What an actor asks for."""
-
     operation: ApiOperation
     path: str
     query: list[tuple[str, str]] = field(default_factory=list)
@@ -54,7 +52,6 @@ class ApiRequest:
         return replace(self, headers={**self.headers, name: new})
 
     async def send(self, client: Any) -> Any:
-        """Send it; returns the response."""
         options: dict[str, Any] = {
             # Whoever has credentials uses these, and who has none makes up none.
             "headers": {n: v for n, v in self.headers.items() if not CREDENTIAL.match(n)}

@@ -41,8 +41,6 @@ KEYS = 6
 
 
 class RuleMaker:
-    """Makes the rules."""
-
     def __init__(
         self,
         document: Document,

@@ -57,8 +57,6 @@ class EndlessSchema(Impossible):
 
 @dataclass(slots=True)
 class Values:
-    """Makes strategies for the schemas of one document."""
-
     document: Document
     special: Special | None = None
     """May give a strategy of its own for a field of that name."""

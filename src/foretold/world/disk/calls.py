@@ -24,8 +24,6 @@ _MODES: Final = frozenset("axrwb+t")
 
 
 class Calls(NameCalls, FileCalls):
-    """The calls of one process."""
-
     @functools.cached_property
     def databases(self) -> Databases:
         """What SQLite asks for."""
@@ -70,7 +68,6 @@ class Calls(NameCalls, FileCalls):
         offset: int = 0,
         **_: Any,
     ) -> DiskMap:
-        """`mmap.mmap` of a descriptor."""
         opened = self.opened(fileno)
         kind = access_of(opened, flags, prot, access)
         size = opened.node.size if isinstance(opened.node, File) else -1

@@ -168,7 +168,6 @@ class Disk:
 
     @property
     def choices(self) -> Stream:
-        """The disk's own choices."""
         if self._choices is None:
             self._choices = self.host.world.tape.stream("disk", self.host.name)
         return self._choices

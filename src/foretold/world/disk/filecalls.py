@@ -18,8 +18,6 @@ _UNNAMED: Final = "/tmp"
 
 
 class FileCalls(Process, DescriptorCalls):
-    """Of one process."""
-
     def open(
         self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
     ) -> int | RealPath:

@@ -55,8 +55,6 @@ class Trouble(Protocol):
 
 
 class FileSystem:
-    """One file system, from its root on."""
-
     def __init__(self, now_ns: Callable[[], int] = lambda: 0) -> None:
         self.now_ns = now_ns
         self.space = Space()

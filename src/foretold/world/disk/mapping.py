@@ -26,8 +26,6 @@ _READ_ONLY = "mmap can't modify a readonly memory map."
 
 
 class DiskMap(_Real):
-    """A file in memory."""
-
     _calls: Calls
     _opened: OpenFile
     _offset: int

@@ -72,8 +72,6 @@ def aim_of(text: str) -> Aim:
 
 
 class Aimed(Kind):
-    """A kind of fault with an aim."""
-
     def __init__(self, kind: Kind, aim: Aim) -> None:
         self.kind, self.aim = kind, aim
         self.name = f"{kind.name}{AT}{aim}"

@@ -15,8 +15,6 @@ SLOW_S = (0.005, 0.02, 0.1)
 
 
 class DiskSlow(TroubleOnDisk):
-    """Each operation a little."""
-
     name = "disk_slow"
     touches = "disk speed"
     sets = "slow_ns"

@@ -13,8 +13,6 @@ SLOW_S = (0.1, 0.5, 2.0, 5.0)
 
 
 class DnsSlow(Kind):
-    """All names alike."""
-
     name = "dns_slow"
 
     def strike(self, ground: Ground, choices: Stream) -> Iterator[float]:

@@ -9,8 +9,6 @@ from foretold.world.faults.kind import SomeDatagrams
 
 
 class Duplication(SomeDatagrams):
-    """Some are heard twice."""
-
     name = "duplication"
     touches = "duplication"
     shares = (0.05, 0.2, 0.5, 1.0)

@@ -6,8 +6,6 @@ from foretold.world.faults.kind import SomePackets
 
 
 class Loss(SomePackets):
-    """A bad link."""
-
     name = "loss"
     touches = "loss"
     shares = (0.02, 0.1, 0.3, 0.6)

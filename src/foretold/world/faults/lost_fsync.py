@@ -11,8 +11,6 @@ from foretold.world.faults.kind import TroubleOnDisk
 
 
 class LostFsync(TroubleOnDisk):
-    """A disk that lies."""
-
     name = "lost_fsync"
     touches = "disk honesty"
     sets = "lying"

@@ -70,8 +70,6 @@ class PlannedStrike(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OngoingFault:
-    """A fault that is going on."""
-
     steps: Iterator[float]
     timer: Timer | None = None
     opens: bool = False
@@ -195,8 +193,6 @@ class Ground:
 
 
 class Nemesis:
-    """The faults of one run."""
-
     def __init__(self, world: World, kinds: list[Kind]) -> None:
         self.world = world
         self.ground = Ground(world)

@@ -13,8 +13,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class OneWay(BetweenHosts):
-    """A partition in one direction."""
-
     name = "one_way"
     touches = "cut"
 

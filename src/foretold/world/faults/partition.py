@@ -14,8 +14,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class Partition(BetweenHosts):
-    """Both ways."""
-
     name = "partition"
     touches = "cut"
 

@@ -39,8 +39,6 @@ FAILURES: Final = (
 
 
 class OfPostgres(Kind):
-    """One kind of failure of a database."""
-
     strikes = "postgres"
     effect = "told"
 

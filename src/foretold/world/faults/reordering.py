@@ -9,8 +9,6 @@ from foretold.world.faults.kind import SomeDatagrams
 
 
 class Reordering(SomeDatagrams):
-    """Some come late."""
-
     name = "reordering"
     touches = "reordering"
     shares = (0.05, 0.2, 0.5)

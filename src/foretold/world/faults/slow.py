@@ -13,8 +13,6 @@ FACTORS = (10.0, 50.0, 200.0, 1000.0)
 
 
 class SlowNetwork(BetweenHosts):
-    """A factor on the latency."""
-
     name = "slow"
     touches = "factor"
 

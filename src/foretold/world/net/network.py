@@ -85,7 +85,6 @@ class Network:
         """What hosts know of each other's events, from the first event on."""
 
     def add_host(self, name: str, kernel: Kernel) -> Stack:
-        """A host joins the network."""
         stack = Stack(self, name, len(self.stacks) + 1, kernel)
         self.stacks[name] = self.by_name[name.lower()] = stack
         self.by_ip[stack.ipv4] = self.by_ip[stack.ipv6] = stack
@@ -135,12 +134,10 @@ class Network:
         return end
 
     def new_unix_datagrams(self, stack: Stack) -> UnixDatagrams:
-        """A unix datagram socket."""
         self._connections += 1
         return UnixDatagrams(self, stack, self._connections)
 
     def new_datagrams(self, stack: Stack) -> UdpEnd:
-        """A datagram socket."""
         self._connections += 1
         return UdpEnd(self, stack, self._connections)
 

@@ -28,8 +28,6 @@ is on its way when they are over still has to come in good time."""
 
 @dataclass(slots=True)
 class Path:
-    """From one host to another."""
-
     low_ns: int
     high_ns: int
     """0: the way is within one host, and what is sent is there at once, as on Linux's loopback."""

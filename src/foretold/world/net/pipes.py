@@ -43,8 +43,6 @@ class PipeEnd(OpenDescriptor):
 
 
 class ReadEnd(PipeEnd):
-    """Where a pipe is read."""
-
     opened_for = os.O_RDONLY
 
     def events(self) -> int:
@@ -76,8 +74,6 @@ class ReadEnd(PipeEnd):
 
 
 class WriteEnd(PipeEnd):
-    """Where a pipe is written."""
-
     opened_for = os.O_WRONLY
 
     @property

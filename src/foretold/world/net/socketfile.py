@@ -21,8 +21,6 @@ RDHUP = select.EPOLLRDHUP
 
 
 class SocketFile(OpenDescriptor):
-    """An open socket."""
-
     def __init__(self, host: Host, family: int, type: int, proto: int, end: TcpEnd | UdpEnd):
         super().__init__(host)
         self.mode = stat.S_IFSOCK | 0o777

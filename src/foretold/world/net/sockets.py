@@ -32,8 +32,6 @@ BACKLOG_MAX = 4_096
 
 
 class WorldSocket(socket.socket):
-    """A socket of a simulated host."""
-
     _host: Host
     _file: SocketFile
     """What the kernel knows of it; a duplicate shares it."""

@@ -36,8 +36,6 @@ SHARING = 60
 
 
 class UdpEnd:
-    """One datagram socket."""
-
     def __init__(self, network: Network, stack: Stack, number: int) -> None:
         self.network = network
         self.stack = stack
