@@ -47,8 +47,6 @@ class _Timer(NamedTuple):
 
 
 class AnyTimers:
-    """Stands between a loop and its timers: the tape says which of them fire when."""
-
     def __init__(self, loop: Any, audit: Audit, choices: Stream) -> None:
         self._loop, self._audit, self._choices = loop, audit, choices
         self._call_later, self._call_at, self._time = loop.call_later, loop.call_at, loop.time

@@ -72,8 +72,6 @@ class _Code:
 
 
 class Branches:
-    """Watches the branches of many runs, one run after the other."""
-
     tears = False
 
     def __init__(self, names: Sequence[str] = (), told_max: int | None = None) -> None:

@@ -31,8 +31,6 @@ class _Alarm(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Those of this process."""
-
     def __init__(self) -> None:
         self.standing: Callable[[], str] | None = None
         """Says where the run in progress stands; None between runs."""

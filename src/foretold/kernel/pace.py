@@ -62,8 +62,6 @@ def _gaps(steps: int) -> tuple[int, ...]:
 
 
 class Pace:
-    """Decides what a step costs on one host."""
-
     def __init__(
         self, host: str, tape: Tape, clock: VirtualClock, profile: Profile = UNKNOWN
     ) -> None:

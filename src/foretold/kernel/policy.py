@@ -27,8 +27,6 @@ else:
 
 
 class WorldPolicy(StockPolicy):
-    """asyncio's own policy, except where loops come from."""
-
     def __init__(
         self,
         make_loop: Callable[[], asyncio.AbstractEventLoop],

@@ -27,8 +27,6 @@ from foretold.tape import Hold, Schedule
 
 
 class HoldRecorder:
-    """Watches the picks of one host and writes holds into a schedule."""
-
     def __init__(self, host: str, schedule: Schedule) -> None:
         self._host = host
         self._schedule = schedule

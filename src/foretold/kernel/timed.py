@@ -72,8 +72,6 @@ def first_of(heap: list[Any], number: int, end: Any) -> list[Any]:
 
 
 class TimedLoop(asyncio.BaseEventLoop):
-    """The part of a loop that waits."""
-
     # What BaseEventLoop keeps and typeshed does not tell of.
     _ready: deque[AnyHandle]
     _closed: bool

@@ -31,8 +31,6 @@ _SUBSCRIPT: Final = ("BINARY_OP", "[]")
 
 
 class Torn(NamedTuple):
-    """Where the lines of a function can be torn."""
-
     lines: frozenset[int]
     offsets: frozenset[int]
     """Of the instructions after the calls."""

@@ -40,8 +40,6 @@ def constructed(case: unittest.TestCase) -> dict[str, Any]:
 
 
 class Case:
-    """The instance of one simulated test."""
-
     def __init__(self, case: unittest.TestCase) -> None:
         self._case: Any = case
         self._state: dict[str, Any] | None = None

@@ -47,8 +47,6 @@ SETTINGS = _OF_SEARCH | _OF_RUN
 
 @dataclass(frozen=True)
 class Simulation:
-    """A decorated test function."""
-
     function: Function
     runs: int | None
     seed: int | None

@@ -32,8 +32,6 @@ GAPS_SHOWN: Final = 3
 
 @dataclass
 class Gate:
-    """What was reached, and what was not."""
-
     seed: int
     runs: int = 0
     tally: Tally = field(default_factory=Tally)

@@ -26,8 +26,6 @@ STALE_PER_HOST_MAX = 4
 
 
 class Agenda:
-    """When each of some hosts is due."""
-
     def __init__(self) -> None:
         self._number: dict[Host, int] = {}
         """Of hosts that are due at the same instant, the one that joined first comes first."""

@@ -17,8 +17,6 @@ from foretold.trace.events import Who
 
 @dataclass(slots=True, eq=False)
 class ServedRequest:
-    """One request, while a server works on it and after."""
-
     who: Who
     """The task that the server has begun it with."""
     client: str

@@ -46,12 +46,14 @@ _SIZES: Final = {
 
 
 class Identity:
-    """That of one process; the names of its methods are those of `os` and `resource`."""
+    """That of one process; public methods are named as the functions of `os` and `resource`."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._users = list(real.getresuid())
-        self._groups = list(real.getresgid())
+        self.users = list(real.getresuid())
+        """Real, effective and saved."""
+        self.groups = list(real.getresgid())
+        self._by_letter = _calls_about(self.users, "u") | _calls_about(self.groups, "g")
         self._others = real.getgroups()
         self._group = self._session = PARENT
         self._niceness = 0
@@ -64,57 +66,15 @@ class Identity:
         module, _, name = call.partition(".")
         if module not in ("os", "resource") or name.startswith("_") or name == "answer_of":
             return None
-        return getattr(self, name, None)
+        return self._by_letter.get(name) or getattr(self, name, None)
 
     # --- users and groups ------------------------------------------------------------------------
-
-    def getuid(self) -> int:
-        return self._users[0]
-
-    def geteuid(self) -> int:
-        return self._users[1]
-
-    def getgid(self) -> int:
-        return self._groups[0]
-
-    def getegid(self) -> int:
-        return self._groups[1]
-
-    def getresuid(self) -> tuple[int, ...]:
-        return tuple(self._users)
-
-    def getresgid(self) -> tuple[int, ...]:
-        return tuple(self._groups)
 
     def getgroups(self) -> list[int]:
         return list(self._others)
 
     def getlogin(self) -> str:
         raise os_error(errno.ENXIO)  # nobody has logged in at a terminal
-
-    def setresuid(self, ruid: int, euid: int, suid: int) -> None:
-        _set(self._users, ruid, euid, suid)
-
-    def setresgid(self, rgid: int, egid: int, sgid: int) -> None:
-        _set(self._groups, rgid, egid, sgid)
-
-    def setuid(self, uid: int) -> None:
-        _set(self._users, uid, uid, uid)
-
-    def seteuid(self, euid: int) -> None:
-        _set(self._users, _KEEP, euid, _KEEP)
-
-    def setreuid(self, ruid: int, euid: int) -> None:
-        _set(self._users, ruid, euid, euid)
-
-    def setgid(self, gid: int) -> None:
-        _set(self._groups, gid, gid, gid)
-
-    def setegid(self, egid: int) -> None:
-        _set(self._groups, _KEEP, egid, _KEEP)
-
-    def setregid(self, rgid: int, egid: int) -> None:
-        _set(self._groups, rgid, egid, egid)
 
     def setgroups(self, groups: Any) -> None:
         self._others = [int(each) for each in groups]
@@ -257,5 +217,19 @@ class Identity:
         return before
 
 
-def _set(ids: list[int], *wanted: int) -> None:
-    ids[:] = [old if new == _KEEP else new for old, new in zip(ids, wanted, strict=True)]
+def _calls_about(ids: list[int], letter: str) -> dict[str, Callable[..., Any]]:
+    """`getuid`, `setresuid` and their like for users (`u`) or groups (`g`)."""
+
+    def change(real: int, effective: int, saved: int) -> None:
+        wanted = (real, effective, saved)
+        ids[:] = [old if new == _KEEP else new for old, new in zip(ids, wanted, strict=True)]
+
+    return {
+        f"get{letter}id": lambda: ids[0],
+        f"gete{letter}id": lambda: ids[1],
+        f"getres{letter}id": lambda: tuple(ids),
+        f"set{letter}id": lambda number: change(number, number, number),
+        f"sete{letter}id": lambda effective: change(_KEEP, effective, _KEEP),
+        f"setre{letter}id": lambda real, effective: change(real, effective, effective),
+        f"setres{letter}id": change,
+    }

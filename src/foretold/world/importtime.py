@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class ImportTime:
-    """A `Computer` for as long as an import lasts."""
-
     def __init__(self, host: Host, module: str) -> None:
         self.host = host
         self._module = module

@@ -19,8 +19,6 @@ from foretold.errors import UsageError
 
 
 class OwnModules:
-    """One host's copies of the modules it does not share."""
-
     def __init__(self, names: Iterable[str]) -> None:
         if isinstance(names, str):
             raise UsageError(f"isolate is a list of modules: isolate=[{names!r}]")

@@ -45,8 +45,6 @@ class _Until(NamedTuple):
 
 
 class Outside:
-    """Drives the wire and all hosts but one, on behalf of the loop of that one."""
-
     def __init__(self, wire: Wire, driver: Host) -> None:
         self.wire = wire
         self.driver = driver

@@ -34,8 +34,6 @@ def serve(host: Host, app: Any, settings: dict[str, Any]) -> Any:
 
 
 class NamedRequests:
-    """The application, with a word for the story about each request."""
-
     def __init__(self, host: Host, app: Any) -> None:
         self._host, self._app = host, app
         self._times: Counter[tuple[str, str]] = Counter()

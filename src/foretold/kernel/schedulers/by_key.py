@@ -21,8 +21,6 @@ HELD_PICKS_MAX = 100_000
 
 
 class KeyedScheduler(Scheduler):
-    """Calm order with named holds."""
-
     def __init__(
         self,
         holds: dict[tuple[str, int], Hold],

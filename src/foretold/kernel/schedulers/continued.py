@@ -16,8 +16,6 @@ from foretold.tape.tape import Continuation
 
 
 class ContinuedScheduler(Scheduler):
-    """One scheduler until an instant, another one after it."""
-
     def __init__(
         self, keyed: KeyedScheduler, continuation: Continuation, clock: VirtualClock, host: str
     ) -> None:

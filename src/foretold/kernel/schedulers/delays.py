@@ -28,8 +28,6 @@ _EARLY = 1.2
 
 
 class DelayScheduler(Scheduler):
-    """First come first served with a few holds."""
-
     takes_singles = True
 
     def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:

@@ -26,8 +26,6 @@ _EARLY = 1.5
 
 
 class PctScheduler(RankedScheduler):
-    """Random priorities with a few random drops, then fair."""
-
     def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:
         super().__init__(generator, profile)
         horizon = profile.decisions or generator.choice(HORIZONS)

@@ -18,8 +18,6 @@ HORIZON = 1_000
 
 
 class PosScheduler(RankedScheduler):
-    """A random priority for each step, then fair."""
-
     def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:
         super().__init__(generator, profile)
         self.fair_after = FAIR_AFTER_HORIZONS * (profile.decisions or HORIZON) + FAIR_AFTER_MORE

@@ -10,8 +10,6 @@ from foretold.kernel.schedulers.profile import UNKNOWN, Profile
 
 
 class RandomScheduler(Scheduler):
-    """Any of the pool, or the callback, with equal probability."""
-
     takes_singles = True
 
     def __init__(self, generator: random.Random, profile: Profile = UNKNOWN) -> None:

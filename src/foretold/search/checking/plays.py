@@ -26,8 +26,6 @@ RUNS_DEFAULT = 100
 
 @dataclass(frozen=True)
 class Play:
-    """One way to play a scenario."""
-
     program: ScenarioProgram
     seed: int
     load: int

@@ -35,8 +35,6 @@ Sort = Literal["rule", "invariant", "sometimes", "fault", "operation", "page", "
 
 @dataclass(frozen=True, slots=True)
 class Hollow:
-    """Something that never came to pass."""
-
     sort: Sort
     name: str
     what: str

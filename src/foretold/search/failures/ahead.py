@@ -35,8 +35,6 @@ _run: Run | None = None
 
 
 class Ahead:
-    """Workers that run tapes before somebody asks for them."""
-
     def __init__(self, workers: int, run: Run) -> None:
         self._workers = workers
         self._run = run

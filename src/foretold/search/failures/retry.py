@@ -27,8 +27,6 @@ Word = Literal["FIXED", "STILL FAILS", "CANNOT REPLAY"]
 
 @dataclass(frozen=True, slots=True)
 class RetryVerdict:
-    """What became of one saved failure."""
-
     path: Path
     word: Word
     why: str = ""

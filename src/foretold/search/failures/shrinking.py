@@ -25,8 +25,6 @@ STEPS_BACK_MAX = 12
 
 @dataclass(slots=True)
 class Shrinking:
-    """One failure's way to its smallest tape."""
-
     again: Callable[[Tape], Brief]
     wanted: Signature
     allowance: Allowance

@@ -41,8 +41,6 @@ _IGNORE_ALL = "# Found by foretold on this machine; no part of the project.\n*\n
 
 
 class Store:
-    """The failing tapes of one project."""
-
     def __init__(self, project: str | os.PathLike[str]) -> None:
         self.root = Path(project, FOLDER)
 

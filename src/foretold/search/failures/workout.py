@@ -52,8 +52,6 @@ UNSTEADY = "the same tape, run again in the same process, did not fail like this
 
 @dataclass(slots=True)
 class Workshop:
-    """Where the failures of one program are worked out."""
-
     main: Callable[[Any], Any]
     runner: Runner
     wall_s_max: float | None = None

@@ -30,8 +30,6 @@ from foretold.world.tally import Tally
 
 @dataclass(slots=True)
 class Brief:
-    """What a search needs to know of a run."""
-
     signature: Signature | None = None
     """None if the run held."""
     digest: str = ""

@@ -37,8 +37,6 @@ def here(maker: Maker, rounds: Rounds) -> Generator[Answer]:
 
 
 class Crowd:
-    """The workers of a campaign."""
-
     def __init__(
         self, executor: Executor, workers: int, recipe: Recipe, on_death: Callable[[str], object]
     ) -> None:

@@ -21,8 +21,6 @@ DATABASE: Final = "app"
 
 
 class KeptServer:
-    """A server whose database has one schema, and the processes that served earlier runs."""
-
     def __init__(self, schema: Any, *, superuser: bool = False) -> None:
         self.schema = schema
         self.cluster = Cluster()

@@ -21,8 +21,6 @@ FIRST_PID = 1_000
 
 
 class Scrubber:
-    """The numbers of one run in place of those of the machine."""
-
     def __init__(self) -> None:
         self._pids: dict[bytes, bytes] = {}
         self._transactions: dict[bytes, bytes] = {}

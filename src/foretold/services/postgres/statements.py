@@ -103,8 +103,6 @@ def _name(body: bytes, start: int = 5) -> tuple[bytes, int]:
 
 @dataclass(slots=True)
 class Statements:
-    """The prepared statements and portals of one session."""
-
     prepared: dict[bytes, str] = field(default_factory=dict)
     portals: dict[bytes, str] = field(default_factory=dict)
     keeps_given: bool = False

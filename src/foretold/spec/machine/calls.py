@@ -20,8 +20,6 @@ RUNNING: Outcome = "running"
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One application of a rule."""
-
     number: int
     """Of its slot; those of `initialize` are below 0."""
     rule: Rule

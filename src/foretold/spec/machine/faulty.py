@@ -19,8 +19,6 @@ AFTER_S = (0.0, 1e-4, 3e-4, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class FaultsOfCalls:
-    """What a run has of it."""
-
     def __init__(self, world: World, head: Stream) -> None:
         self._world = world
         self._share = 0.0

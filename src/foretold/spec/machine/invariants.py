@@ -32,8 +32,6 @@ _INVARIANT = "foretold_invariant"
 
 @dataclass(frozen=True, eq=False)
 class Invariant:
-    """Something that must hold."""
-
     function: Callable[..., Any]
     when: str
     sql: str = ""

@@ -34,8 +34,6 @@ TASKS_MAX = 1_000
 
 
 class Patience:
-    """Looks at the calls of one run that are under way."""
-
     def __init__(self, course: Course) -> None:
         self._course = course
         self._seen: dict[int, tuple[int, int]] = {}

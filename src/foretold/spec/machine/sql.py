@@ -58,8 +58,6 @@ def server_of(each: Invariant | Mirror, servers: list[Any]) -> int:
 
 
 class CommitWatch:
-    """The queries for one server."""
-
     def __init__(self, course: Course, server: Any, invariants: list[Invariant]) -> None:
         self._course = course
         self._server = server

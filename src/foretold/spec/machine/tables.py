@@ -37,8 +37,6 @@ select 'follows', c.relname, p.relname from pg_inherits i
 
 
 class Tables:
-    """The tables of one server's database."""
-
     def __init__(self, server: Any) -> None:
         self._server = server
         self._latest: tuple[str, ...] | None = None

@@ -25,8 +25,6 @@ _CALLS = (False, False, True)
 
 
 class Doubles:
-    """Who does the same, in one run."""
-
     def __init__(self, machine: ApiMachine) -> None:
         self._machine = machine
         self.there_are = False

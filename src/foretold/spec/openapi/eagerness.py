@@ -23,8 +23,6 @@ PATIENCE = 4
 
 
 class Eagerness:
-    """What became of each operation in a run so far."""
-
     def __init__(self, resources: Resources) -> None:
         self.wide = False
         self._succeeded: dict[str, int] = {}

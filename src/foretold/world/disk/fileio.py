@@ -23,8 +23,6 @@ READ_AT_ONCE: Final = 1 << 20
 
 
 class DiskFile(io.RawIOBase):
-    """A file of a simulated disk, unbuffered."""
-
     _blksize = 4_096
 
     def __init__(self, calls: Calls, fd: int, mode: str, name: Any, *, closefd: bool) -> None:

@@ -24,8 +24,6 @@ GROWS: Final = ("write", "create")
 
 
 class DiskTrouble:
-    """The state of health of one disk."""
-
     def __init__(self, host: Host, choices: Stream) -> None:
         self.host = host
         self.choices = choices

@@ -16,8 +16,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class BitRot(Kind):
-    """One bit of one file that has content."""
-
     name = "bit_rot"
     aims = True
     strikes = "disk"

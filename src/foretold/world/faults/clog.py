@@ -13,8 +13,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class Clog(BetweenHosts):
-    """Nothing for a while, then everything."""
-
     name = "clog"
     touches = "clogged_until_ns"
 

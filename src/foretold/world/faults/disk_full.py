@@ -10,8 +10,6 @@ from foretold.world.faults.kind import TroubleOnDisk
 
 
 class DiskFull(TroubleOnDisk):
-    """No room, until somebody cleans up."""
-
     name = "disk_full"
     touches = "disk room"
     sets = "full"

@@ -14,8 +14,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class DiskStall(Kind):
-    """One long operation for all who come meanwhile."""
-
     name = "disk_stall"
     aims = True
     strikes = "disk"

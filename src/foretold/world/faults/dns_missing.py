@@ -10,8 +10,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class DnsMissing(Kind):
-    """One host's name."""
-
     name = "dns_missing"
     aims = True
 

@@ -13,8 +13,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class HoldMessages(BetweenHosts):
-    """Kept back, then let go."""
-
     name = "hold"
     touches = "held"
 

@@ -16,8 +16,6 @@ OPERATIONS = (("fsync",), ("write",), ("read",), ("write", "fsync"), ("read", "w
 
 
 class IoError(TroubleOnDisk):
-    """Some operations fail, all of their sort."""
-
     name = "io_error"
     touches = "disk errors"
     sets = "failing"

@@ -13,8 +13,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class Join(Kind):
-    """Over as soon as it has happened."""
-
     name = "join"
     strikes = "host"
     effect = "at once"

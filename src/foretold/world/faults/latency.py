@@ -16,8 +16,6 @@ RANGES_S = ((0.02, 0.1), (0.1, 0.4), (0.3, 1.0), (0.5, 2.0))
 
 
 class Latency(BetweenHosts):
-    """A spike that lasts a while."""
-
     name = "latency"
     touches = "latency"
 

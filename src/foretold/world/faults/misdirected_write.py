@@ -14,8 +14,6 @@ from foretold.world.faults.kind import TroubleOnDisk
 
 
 class MisdirectedWrite(TroubleOnDisk):
-    """The next write, if there is one while the fault lasts."""
-
     name = "misdirected_write"
     touches = "disk aim"
     sets = "misdirects"

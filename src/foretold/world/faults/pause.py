@@ -13,8 +13,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class Pause(OnHost):
-    """SIGSTOP and SIGCONT."""
-
     name = "pause"
 
     def begin(self, ground: Ground, host: Any, choices: Stream) -> Undo:

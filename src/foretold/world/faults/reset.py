@@ -10,8 +10,6 @@ from foretold.world.faults.nemesis import Ground
 
 
 class Reset(Kind):
-    """Over as soon as it has happened."""
-
     name = "reset"
     aims = True
 

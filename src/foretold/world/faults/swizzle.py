@@ -17,8 +17,6 @@ LINKS_MAX = 4
 
 
 class Swizzle(Kind):
-    """Holds on several pairs that begin one by one and end one by one."""
-
     name = "swizzle"
     aims = True
 

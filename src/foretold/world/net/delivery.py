@@ -39,8 +39,6 @@ Message = tuple[int, int, Callable[..., object], tuple[Any, ...]]
 
 
 class Delivery:
-    """The sending side of a connection, as far as the network is concerned."""
-
     def __init__(self, network: Network, stack: Stack, number: int, side: str) -> None:
         self.network = network
         self.stack = stack

@@ -114,7 +114,7 @@ class OpenDescriptor:
         raise os_error(errno.EINVAL)
 
     def stat(self, fd: int) -> os.stat_result:
-        user, group = self.host.identity.getuid(), self.host.identity.getgid()
+        user, group = self.host.identity.users[0], self.host.identity.groups[0]
         return os.stat_result((self.mode, fd, 2, 1, user, group, 0, 0, 0, 0))
 
     def waiting(self) -> int:

@@ -38,8 +38,6 @@ def _no_such_family() -> socket.gaierror:
 
 
 class Dns:
-    """The name service of a world."""
-
     def __init__(self, network: Network) -> None:
         self._network = network
         self.aliases: dict[str, str] = {}

@@ -18,8 +18,6 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class WorldSelector(selectors.BaseSelector):
-    """Knows which registered sockets may be ready."""
-
     def __init__(self, descriptors: Descriptors) -> None:
         self._descriptors = descriptors
         self.keys: dict[int, selectors.SelectorKey] = {}
