@@ -110,7 +110,10 @@ class Branches:
         with self.installed():
             self._taken = set()
             if monitoring is None:
-                self._begin_tracing(notes)
+                if is_traced_by_another():
+                    notes[TRACED] = None
+                else:
+                    begin_tracing(self, None)
             try:
                 yield
             finally:
@@ -184,12 +187,6 @@ class Branches:
         return None
 
     # By sys.settrace
-
-    def _begin_tracing(self, notes: dict[str, None]) -> None:
-        if is_traced_by_another():
-            notes[TRACED] = None
-        else:
-            begin_tracing(self, None)
 
     def at_line(self, code: CodeType, before: int, line: int) -> None:
         """One line after another."""

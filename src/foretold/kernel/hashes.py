@@ -139,21 +139,15 @@ def _numbering_init(kind: type, number: Callable[[object], None]) -> Setting:
     original: Callable[..., None] = kind.__init__  # type: ignore[misc]  # of this class, not of an instance
 
     @functools.wraps(original)
-    def __init__(self: object, *args: Any, **names: Any) -> None:  # noqa: N807  # it becomes the method
+    def __init__(self: Any, *args: Any, **names: Any) -> None:  # noqa: N807  # it becomes the method
         # Before the original, since that may put the object into a set (threading._dangling).
         if not _pauses and get_ident() in running:
             number(self)
         original(self, *args, **names)
-        if issubclass(kind, _FUTURES):
-            _drop_own_frame(self)
+        if issubclass(kind, _FUTURES) and self._source_traceback:
+            del self._source_traceback[-1]  # in debug mode: the user made it, not this function
 
     return Setting(kind, "__init__", __init__)
-
-
-def _drop_own_frame(future: Any) -> None:
-    """In debug mode a future remembers who made it: its user, not the function above."""
-    if future._source_traceback:
-        del future._source_traceback[-1]
 
 
 def _settings_for(kind: type) -> Iterator[Setting]:

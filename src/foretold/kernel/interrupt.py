@@ -58,7 +58,10 @@ class Interrupts:
             if not self._alarms:
                 raise
             alarm = self._alarms.pop()
-            _say_where(alarm, stopped)
+            # A search that was stopped says what it has found until then.
+            words = [str(stopped), *getattr(stopped, "__notes__", ())]
+            for note in dict.fromkeys(filter(None, words)):
+                alarm.add_note(note)
             raise alarm from None
         finally:
             for number in heard:
@@ -83,13 +86,6 @@ class Interrupts:
             if stopped is raised:
                 raise
             raise stopped from None
-
-
-def _say_where(alarm: BaseException, stopped: KeyboardInterrupt) -> None:
-    """A search that was stopped says what it has found until then."""
-    words = [str(stopped), *getattr(stopped, "__notes__", ())]
-    for note in dict.fromkeys(filter(None, words)):
-        alarm.add_note(note)
 
 
 interrupts: Final = Interrupts()

@@ -240,8 +240,11 @@ class WorldLoop(TimedLoop):
             coro, loop=self, name=actor.name if name is None else name, context=context, **more
         )
         task.actor = actor
-        if self.kernel.trace.detail:
-            self._keep_maker(actor)
+        kernel = self.kernel
+        if kernel.trace.detail and kernel.current is not kernel.callbacks:
+            # For the story: a helper's task has a name that says little without who made it.
+            made = Made(kernel.clock.ns, kernel.host, actor.name, by=kernel.current.name)
+            kernel.trace.keep(made)
         if self._debug and task._source_traceback:
             del task._source_traceback[-1]  # this line: the caller's is what is asked for
         if more and task.done():
@@ -250,13 +253,6 @@ class WorldLoop(TimedLoop):
             return task
         finally:
             del task  # a traceback of what it raised may lead to this frame: a cycle
-
-    def _keep_maker(self, actor: Stepper) -> None:
-        """For the story: a helper's task has a name that says little without who made it."""
-        kernel = self.kernel
-        if kernel.current is not kernel.callbacks:
-            made = Made(kernel.clock.ns, kernel.host, actor.name, by=kernel.current.name)
-            kernel.trace.keep(made)
 
     def _create_foreign_task(
         self, coro: Coroutine[Any, Any, Any], name: str | None, context: Any, more: Any

@@ -238,12 +238,6 @@ def _keep_hash(function: Callable[..., Any], value: int) -> bool:
     return True
 
 
-def _release_hash(function: Callable[..., Any]) -> None:
-    del _hashes[id(function)]
-    if not _hashes:
-        _set_hash_of_builtins(_real_hash, _REAL_HASH_SLOT)
-
-
 # --- functions -------------------------------------------------------------------------------
 
 _Words: Final = ctypes.c_uint64 * (ctypes.sizeof(_Function) // ctypes.sizeof(ctypes.c_uint64))
@@ -309,7 +303,9 @@ class Swap:
         self._write(self._before)
         self._before = None
         if self._keeps_hash:
-            _release_hash(self.function)
+            del _hashes[id(self.function)]
+            if not _hashes:
+                _set_hash_of_builtins(_real_hash, _REAL_HASH_SLOT)
         _api.Py_DecRef(self._stand_in)
 
 

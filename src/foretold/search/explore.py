@@ -385,7 +385,10 @@ class Search:
         outcome.discarded += bool(done.discarded)
         outcome.virtual_s += done.virtual_s
         if done.reached or done.missed:
-            _add_points(outcome, done)
+            for point, count in done.reached.items():
+                outcome.reached[point] = outcome.reached.get(point, 0) + count
+            passed = dict.fromkeys(outcome.missed + done.missed)
+            outcome.missed = [point for point in passed if point not in outcome.reached]
         if done.tally is not None:
             outcome.tally.add(done.tally)
         outcome.notes = outcome.notes or done.notes[:NOTES_MAX]
@@ -522,10 +525,3 @@ def _stand_in(wanted: Signature, message: str) -> BaseException:
         return Hang(message)
     said = f": {message}" if message else ""
     return ForetoldError(f"{wanted.kind}{said} at {wanted.place}")
-
-
-def _add_points(outcome: Outcome, done: Brief) -> None:
-    for point, count in done.reached.items():
-        outcome.reached[point] = outcome.reached.get(point, 0) + count
-    passed = dict.fromkeys(outcome.missed + done.missed)
-    outcome.missed = [point for point in passed if point not in outcome.reached]

@@ -394,7 +394,8 @@ class Host:
         self.world.keep_dead(self)
         self.descriptors.process_is_over = True
         self._end_files()
-        self._end_threads()
+        if self.kernel.crew is not None and self is not self.world.home:
+            self.world.dead_threads += self.kernel.crew.die()
         if self.kernel.scheduler is not None:
             left = self.kernel.scheduler.drain()
             self.buried += left
@@ -414,10 +415,6 @@ class Host:
         ending, self.ending = self.ending, None
         if ending is not None:
             ending.process_is_gone()
-
-    def _end_threads(self) -> None:
-        if self.kernel.crew is not None and self is not self.world.home:
-            self.world.dead_threads += self.kernel.crew.die()
 
     async def listening(self, port: int) -> None:
         _check_port(port)

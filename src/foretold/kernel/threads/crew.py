@@ -263,8 +263,13 @@ class Crew:
         """`me` can't go on until it is woken, `ready` says so, or the deadline has passed; in that
         last case the result is False."""
         self.refuse_the_doomed(me)
-        if me.state is ENDED:
-            return self._wait_after_its_end(deadline_ns)
+        if (
+            me.state is ENDED
+        ):  # its last objects are being freed: nobody else goes on, but time does
+            if deadline_ns >= NEVER_NS:
+                raise RuntimeError("a thread that has ended cannot wait for others")
+            self.kernel.stall(max(0, deadline_ns - self.clock.ns))
+            return False
         me.timed_out = me.woken = False
         me.current = self.kernel.current
         self._stand_still(me, waits_for, ready, deadline_ns)
@@ -307,13 +312,6 @@ class Crew:
         """Run the handlers that are due; one that raises does so in `me`."""
         while me.signals:
             me.signals.pop(0)()
-
-    def _wait_after_its_end(self, deadline_ns: int) -> bool:
-        """The last objects of a thread are being freed: nobody else goes on, but time does."""
-        if deadline_ns >= NEVER_NS:
-            raise RuntimeError("a thread that has ended cannot wait for others")
-        self.kernel.stall(max(0, deadline_ns - self.clock.ns))
-        return False
 
     def refuse_the_doomed(self, me: Strand) -> None:
         """A thread of a dead process may not wait."""

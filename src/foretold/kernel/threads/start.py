@@ -89,18 +89,14 @@ def begin_threads(crew: Crew) -> None:
     """The first thread of a host: locks take part, and so does who was alone until now."""
     locks.install()
     preempt.install(crew)
-    _warn_of_another_tracer(crew)
+    if crew.kernel.preempt not in ("", preempt.LOCKS) and not preempt.can_interrupt():
+        # Before `sys.monitoring` there was one trace function for all.
+        crew.kernel.notes[_TRACED] = None
     driver = crew.baton.driver
     if driver.ident not in strands:
         take_part(driver, driver.ident)
     if not crew.threaded:
         crew.begin_threads()
-
-
-def _warn_of_another_tracer(crew: Crew) -> None:
-    """Before `sys.monitoring` there was one trace function for all."""
-    if crew.kernel.preempt not in ("", preempt.LOCKS) and not preempt.can_interrupt():
-        crew.kernel.notes[_TRACED] = None
 
 
 def start_strand(crew: Crew, function: Callable[..., Any], args: Any, names: Any) -> Strand:
@@ -170,8 +166,8 @@ def _finish(strand: Strand) -> None:
     _LastObject(strand)
     if strand.state is LOST:
         return  # the run is over, since long
-    if strand.thread is not None and strand.doomed:
-        _forget_thread(strand.thread)
+    if strand.thread is not None and strand.doomed:  # ended before it could tell that it runs
+        vars(threading)["_limbo"].pop(strand.thread, None)
     for lock in strand.last_locks:
         if real.lock_locked(lock):
             locks.release_for_others(lock)
@@ -184,11 +180,6 @@ def _finish(strand: Strand) -> None:
         vars(threading)["_active"].pop(ident, None)
     # What its thread-local objects do when they are freed is still done in the run: `see_off`.
     strand.crew.end(strand)
-
-
-def _forget_thread(thread: Any) -> None:
-    """It was ended before it could tell `threading` that it runs."""
-    vars(threading)["_limbo"].pop(thread, None)
 
 
 def _uncaught(strand: Strand, error: BaseException) -> None:

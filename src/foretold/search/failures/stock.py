@@ -245,7 +245,7 @@ def _late_steps(steps: Sequence[StepAt], crucial_ns: list[int]) -> list[Lateness
     for own in by_host.values():
         woken = _woken(own)
         before = dict(zip(woken[1:], woken, strict=False))
-        woken.sort(key=lambda i: _distance_ns(own[i].ns, crucial_ns))
+        woken.sort(key=lambda i: min((abs(own[i].ns - each) for each in crucial_ns), default=0))
         for rank, i in enumerate(woken):
             found += _together(own, i, rank)
             if i in before:
@@ -294,7 +294,3 @@ def _woken(steps: Sequence[StepAt]) -> list[int]:
     gaps = [after.ns - before.ns for before, after in pairwise(steps)]
     busy_ns = min(gaps, default=0) * IDLE_FACTOR
     return [i for i, gap in enumerate(gaps, 1) if gap > busy_ns]
-
-
-def _distance_ns(ns: int, crucial_ns: list[int]) -> int:
-    return min((abs(ns - each) for each in crucial_ns), default=0)

@@ -181,14 +181,10 @@ def _work(recipe: Recipe, errands: Sequence[Errand]) -> tuple[float, list[Brief]
     began_s = real.monotonic()
     maker = _makers.get(recipe.key)
     if maker is None:
-        maker = _makers[recipe.key] = _make_maker(recipe)
+        for entry in recipe.path:
+            if entry not in sys.path:
+                sys.path.append(entry)
+        maker = _makers[recipe.key] = Maker(bind_main(find_function(recipe.target)), recipe.manner)
     with _one_at_a_time, session(), maker.ready():
         answers = [maker.run(errand).ready_to_send() for errand in errands]
     return real.monotonic() - began_s, answers
-
-
-def _make_maker(recipe: Recipe) -> Maker:
-    for entry in recipe.path:
-        if entry not in sys.path:
-            sys.path.append(entry)
-    return Maker(bind_main(find_function(recipe.target)), recipe.manner)

@@ -1,12 +1,7 @@
-"""One connection to a scripted host: TCP, TLS if it came to that port, HTTP/1.1.
-
-The host is no Python program of the world, and has no loop: it acts when something arrives, and at
-instants that it has chosen, as PostgreSQL's gateway does.
-"""
+"""One connection to a scripted host: TCP, TLS if it came to that port, HTTP/1.1."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,30 +9,24 @@ import h11
 
 from foretold.services.external.script import ExternalCall, ScriptedAnswer, reason_of
 from foretold.services.postgres.secure import Secure
+from foretold.services.served import RECEIVE_BYTES, ServedConnection
 
 if TYPE_CHECKING:
     from foretold.world.net.tcp import TcpEnd
 
-RECEIVE_BYTES = 1 << 20
 
-
-class Connection:
+class Connection(ServedConnection):
     """As the host sees it: calls come in one after the other, each is answered before the next."""
 
     def __init__(
         self, end: TcpEnd, tls: Any, on_call: Callable[[Connection, ExternalCall], object]
     ) -> None:
-        self.end = end
-        peer = end.peer
-        self.sender = str(peer.stack.name) if peer is not None else "?"
-        self.gone = False
+        super().__init__(end)
         self._on_call = on_call
         self._secure = Secure(tls) if tls is not None else None
         self._http = h11.Connection(h11.SERVER)
         self._request: Any = None
         self._body = b""
-        self._unsent: deque[bytes] = deque()
-        self._closing = False
         end.on_change = self._changed
         self._changed()
 
@@ -57,11 +46,7 @@ class Connection:
             if not data:
                 self.drop()
                 return
-            if self._secure is not None:
-                try:
-                    data = self._secure.receive(data)
-                finally:
-                    self._put(self._secure.take())
+            data = self._opened(data)
             if data:
                 self._http.receive_data(data)
                 self._read()
@@ -110,46 +95,4 @@ class Connection:
             self._read()
 
     def _say(self, event: Any) -> None:
-        data = self._http.send(event)
-        if not data:
-            return
-        if self._secure is not None:
-            self._secure.seal(data)
-            data = self._secure.take()
-        self._put(data)
-
-    def _put(self, data: bytes) -> None:
-        if data and not self.gone:
-            self._unsent.append(data)
-            try:
-                self._flush()
-            except OSError:
-                self.drop()
-
-    def _flush(self) -> None:
-        while self._unsent and not self.gone:
-            data = self._unsent[0]
-            try:
-                size = self.end.send(data)
-            except BlockingIOError:
-                return
-            if size < len(data):
-                self._unsent[0] = data[size:]
-            else:
-                self._unsent.popleft()
-        if self._closing:
-            self.drop()
-
-    # --- the end ---------------------------------------------------------------------------------
-
-    def drop(self) -> None:
-        """Close the connection."""
-        if not self.gone:
-            self.gone = True
-            self.end.close()
-
-    def break_off(self) -> None:
-        """Reset it."""
-        if not self.gone:
-            self.gone = True
-            self.end.abort()
+        self.send(self._http.send(event) or b"")

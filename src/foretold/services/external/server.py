@@ -114,7 +114,7 @@ class External:
         if call.fault in (*BREAKS, *REFUSES) and not connection.gone:
             self._injection.happens(call)
         if answer is None or call.fault in BREAKS:
-            connection.break_off()
+            connection.abort()
             return
         if not connection.gone:
             self.calls[number] = replace(call, status=answer.status)

@@ -1,14 +1,9 @@
-"""The client's side of a session: its TCP connection, cut into groups of messages.
-
-The server is no Python program of the world: it has no loop. It acts when something arrives, and
-when an instant comes that it has chosen. So it costs little, and it holds nobody up.
-"""
+"""The client's side of a session: its TCP connection, cut into groups of messages."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretold.services.postgres.protocol import (
     BIND,
@@ -23,23 +18,20 @@ from foretold.services.postgres.protocol import (
     split,
     take_opening,
 )
+from foretold.services.served import RECEIVE_BYTES, ServedConnection
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from foretold.services.postgres.secure import Secure
     from foretold.world.net.tcp import TcpEnd
 
-RECEIVE_BYTES = 1 << 20
 _MORE_FOLLOWS = {PARSE, BIND, DESCRIBE, EXECUTE, CLOSE, COPY_DATA}
 """After any other message the server has something to say; be it that it does not know it."""
 
 
-class Client:
-    """One connection, as the server sees it."""
-
+class Client(ServedConnection):
     def __init__(self, end: TcpEnd, on_opening: Callable[[Client, Opening], object]) -> None:
-        self.end = end
+        super().__init__(end)
         self.on_opening = on_opening
         self.on_group: Callable[[Group], object] | None = None
         """Set when the session has begun; until then the connection is being opened."""
@@ -47,14 +39,10 @@ class Client:
         """The client has said its last word, or is gone altogether."""
         self.on_sent: Callable[[], object] | None = None
         """All that had to wait is sent."""
-        self.gone = False
         self._said_all = False
         self._buffer = bytearray()
         self._begun: list[bytes] = []
         """Messages of a group that is not complete."""
-        self._unsent: deque[bytes] = deque()
-        self._closing = False
-        self._secure: Secure | None = None
         end.on_change = self._changed
         self._changed()
 
@@ -82,19 +70,10 @@ class Client:
         end = self.end
         while not self.gone and not self._said_all and end.readable():
             data = end.receive(RECEIVE_BYTES)
-            if not data:
-                self._said_all = True
-            elif self._secure is None:
-                self._buffer += data
+            if data:
+                self._buffer += self._opened(data)
             else:
-                self._buffer += self._opened(self._secure, data)
-
-    def _opened(self, secure: Secure, data: bytes) -> bytes:
-        """What was in the client's TLS; what TLS itself has to say to that is sent."""
-        try:
-            return secure.receive(data)
-        finally:
-            self._put(secure.take())
+                self._said_all = True
 
     def _is_over(self) -> None:
         """The client sends no more. It may still read: the server goes on until it reads again."""
@@ -135,39 +114,8 @@ class Client:
 
     # --- what it is told -------------------------------------------------------------------------
 
-    def send(self, data: bytes) -> None:
-        """To the client, as fast as it takes it."""
-        if not data or self.gone:
-            return
-        if self._secure is not None:
-            self._secure.seal(data)
-            data = self._secure.take()
-        self._put(data)
-
-    def _put(self, data: bytes) -> None:
-        if not data:
-            return
-        self._unsent.append(data)
-        try:
-            self._flush()
-        except OSError:
-            self._hang_up()
-
-    def _flush(self) -> None:
-        unsent = self._unsent
-        while unsent:
-            data = unsent[0]
-            try:
-                size = self.end.send(data)
-            except BlockingIOError:
-                return
-            if size < len(data):
-                unsent[0] = data[size:]
-            else:
-                unsent.popleft()
-        if self._closing:
-            self._leave()
-        elif self.on_sent is not None:
+    def _all_is_sent(self) -> None:
+        if self.on_sent is not None:
             told, self.on_sent = self.on_sent, None
             told()
 
@@ -180,31 +128,12 @@ class Client:
             self._put(self._secure.take())
         self._closing = True
         if not self._unsent:
-            self._leave()
-
-    def _leave(self) -> None:
-        if not self.gone:
-            self.gone = True
-            self.end.close()
-
-    def abort(self) -> None:
-        """Reset the connection."""
-        if not self.gone:
-            self.gone = True
-            self.end.abort()
+            self.drop()
 
     def _hang_up(self) -> None:
-        """The other side is gone, or talks nonsense."""
         if self.gone:
             return
-        self.gone = True
-        self.end.close()
+        self.drop()
         for told in (self.on_gone, self.on_sent):
             if told is not None:
                 told()
-
-
-def name_of(end: Any) -> str:
-    """The host a connection came from."""
-    peer = end.peer
-    return str(peer.stack.name) if peer is not None else "?"

@@ -208,10 +208,6 @@ class Cluster:
     def socket_path(self) -> str:
         return datadir.socket_in(self.folder)
 
-    @property
-    def log_path(self) -> Path:
-        return self.folder / "log"
-
     def connect(
         self, database: str = "postgres", *, user: str = datadir.SUPERUSER, **options: str
     ) -> SideConnection:
@@ -266,7 +262,7 @@ class Cluster:
         """The sentence, and the end of the server's log."""
         with patches.outside():
             try:
-                lines = self.log_path.read_text(errors="replace").splitlines()
+                lines = (self.folder / "log").read_text(errors="replace").splitlines()
             except OSError:
                 return f"{what} It has written no log."
         last = "\n".join(f"  {line}" for line in lines[-_LOG_LINES_SHOWN:])

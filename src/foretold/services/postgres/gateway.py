@@ -17,7 +17,7 @@ from foretold.services.postgres import moment as moments
 from foretold.services.postgres import protocol
 from foretold.services.postgres.accesses import access_of
 from foretold.services.postgres.backend import BLOCKED, GONE, SLEEPING, ExpectedAnswer
-from foretold.services.postgres.client import Client, name_of
+from foretold.services.postgres.client import Client
 from foretold.services.postgres.datadir import SUPERUSER
 from foretold.services.postgres.injection import DatabaseFailure, DatabaseInjection
 from foretold.services.postgres.login import Login, LoginRefused
@@ -243,7 +243,7 @@ class Gateway:
             client.send(protocol.too_old(opening.code))
             client.close()
         else:
-            session = self.admit(client, opening, name_of(client.end))
+            session = self.admit(client, opening, client.sender)
             self.telling.follow(session)
             session.asks_password = self.access.password is not None
             client.on_gone = lambda: self._client_gone(session)

@@ -272,16 +272,13 @@ class Database:
         """Back to the state in which every run begins. Time is the real one from here on."""
         if self.cluster.page is not None:
             self.cluster.page.real_time()
-        self._end_prepared_transactions()
+        for (gid,) in self._admin.query(_PREPARED, self.name):
+            self._of_copy().simple(f"rollback prepared {gid}")
         changed = self._is_stubborn or self._schema_changed or self._catalogs_differ()
         if changed or not self._put_right():
             self._clone()
         else:
             self._set_next_oid(_FIRST_OID_OF_A_RUN)
-
-    def _end_prepared_transactions(self) -> None:
-        for (gid,) in self._admin.query(_PREPARED, self.name):
-            self._of_copy().simple(f"rollback prepared {gid}")
 
     def _of_copy(self) -> SideConnection:
         if self._side is None:
@@ -307,7 +304,8 @@ class Database:
 
     def _is_right(self, tables: list[_Table]) -> bool:
         """Look again at tables that were cleared, and note what is to be expected from now on."""
-        self._flush_statistics()
+        if self.cluster.version_num >= 150000:  # what we have changed ourselves is counted first
+            self._of_copy().simple("select pg_stat_force_next_flush()")
         looks = [_look(t.oid, t.indexes, t.name if t.rows else "", "'0'") for t in tables]
         (row,) = self._of_copy().simple(f"select {', '.join(looks)}")
         right = True
@@ -316,11 +314,6 @@ class Database:
             self._first[self._tables.index(table)] = seen
             right &= (seen.heap_bytes == 0) == (table.rows == 0) and seen.rows == table.rows
         return right
-
-    def _flush_statistics(self) -> None:
-        """What we have changed ourselves is counted before somebody looks."""
-        if self.cluster.version_num >= 150000:
-            self._of_copy().simple("select pg_stat_force_next_flush()")
 
     def _query(self) -> str:
         """A look at all tables and sequences; $1 has the transactions that wrote the first rows."""

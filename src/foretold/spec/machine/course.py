@@ -411,12 +411,9 @@ class Course:
                     return False
             return True
         except Exception as error:
-            self._precondition_failed(asked, error)
+            said = f"the precondition of {asked.name} failed"
+            self.fail(error, said, said)
             raise
-
-    def _precondition_failed(self, asked: Rule | Invariant, error: Exception) -> None:
-        said = f"the precondition of {asked.name} failed"
-        self.fail(error, said, said)
 
     def make_call(self, number: int, stream: Stream, rule: Rule, actor: Actor) -> Call | None:
         """A call of this rule, with arguments from the stream; None if there are none."""

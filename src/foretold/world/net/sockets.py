@@ -295,7 +295,9 @@ class WorldSocket(socket.socket):
         if end.state == DEAD:
             number, end.error = end.error, 0
             first, file.connect_reported = not file.connect_reported, True
-            self._start_anew()
+            # A socket whose connect has failed may be used for another.
+            self._end = self._new_end(self._family, self._file.type)
+            self._file.attach(self._end)
             if first:
                 return number or errno.ECONNABORTED
         if isinstance(self._end, UnixEnd):
@@ -304,11 +306,6 @@ class WorldSocket(socket.socket):
         self._connect_streams(self._end, *self._resolve(address))
         file.connect_reported = False
         return errno.EINPROGRESS
-
-    def _start_anew(self) -> None:
-        """A socket whose connect has failed may be used for another."""
-        self._end = self._new_end(self._family, self._file.type)
-        self._file.attach(self._end)
 
     def _connect_streams(self, end: Any, ip: str, port: int) -> None:
         if ip in ANY.values():  # Linux takes "any" for the host itself
