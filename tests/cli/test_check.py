@@ -86,6 +86,16 @@ async def test_warms_up():
 @foretold.simulate
 async def test_state():
     await by_state()
+
+
+@foretold.simulate(isolation="fork")
+async def test_state_in_forks():
+    await by_state()
+
+
+@foretold.simulate(isolation="fork")
+async def test_set_order_in_forks():
+    await by_set_order()
 """
     )
     programs.write(tmp_path, text, "test_bank.py")
@@ -99,6 +109,11 @@ async def test_state():
     growing = foretold(tmp_path, "check", "test_bank.py::test_state", *check)
     assert growing.code == 3
     assert "  The second run changed test_bank.runs (1 item, then 2 items).\n" in growing.out
+    forked = foretold(tmp_path, "check", "test_bank.py::test_state_in_forks", *check)
+    assert (forked.code, "is deterministic" in forked.out) == (0, True)
+    leaking = foretold(tmp_path, "check", "test_bank.py::test_set_order_in_forks", *check)
+    assert leaking.code == 3
+    assert "Likely cause: set order.\n" in leaking.out
     whole = foretold(tmp_path, "check", "test_bank.py")
     assert (whole.code, whole.out) == (2, "")
     assert "name one test to check, such as test_bank.py::test_x" in whole.err

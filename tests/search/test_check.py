@@ -5,6 +5,7 @@ Each cause is planted in a small program. The processes are real, hash seeds and
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import functools
 from collections.abc import Iterator
@@ -29,9 +30,13 @@ from foretold.search.checking.causes import (
 )
 from foretold.search.checking.check import Report, check
 from foretold.search.checking.leftovers import changes, module_state
-from foretold.search.checking.observe import Observation, file_of
+from foretold.search.checking.observe import Observation, file_of, look_closely
 from foretold.search.checking.replayers import FreshReplayer
+from foretold.search.checking.verify import difference_elsewhere
+from foretold.search.workers.isolation import in_fork
+from foretold.search.workers.warming import cold
 from foretold.tape import Tape
+from foretold.world.world import World
 from tests.report import programs
 
 PLANTED = '''\
@@ -244,6 +249,25 @@ def test_no_runs_are_refused() -> None:
     """A check of nothing would pass."""
     with pytest.raises(UsageError, match="at least 1"):
         check("planted:x", functools.partial(FreshReplayer, "planted:x"), runs=0)
+
+
+def test_a_run_in_a_fork_is_compared_with_one_elsewhere() -> None:
+    """There is one run on each side, and the one here leaves nothing behind."""
+    runs: list[int] = []
+
+    async def main(world: World, *, seconds: int = 2) -> None:
+        runs.append(seconds)
+        assert len(runs) == 1
+        await asyncio.sleep(seconds)
+
+    def elsewhere(tape: Tape, *, entries: Path | None = None) -> Observation:
+        assert entries is not None
+        return in_fork(lambda: look_closely(functools.partial(main, seconds=3), tape, entries))
+
+    found = difference_elsewhere(cold(Tape.seeded(1)), main, elsewhere)
+    assert found is not None
+    assert found.left != found.right
+    assert runs == []
 
 
 def test_what_differs_shows_where_it_came_from() -> None:

@@ -16,7 +16,7 @@ from foretold.scenario.source import is_scenario
 from foretold.search.checking.replayers import FreshReplayer
 from foretold.search.failures.retry import ends_its_process
 from foretold.search.failures.store import FOLDER
-from foretold.search.workers.targets import check_inside, find_function
+from foretold.search.workers.targets import check_inside, find_function, settings_of_target
 from foretold.search.workers.warming import run_warm
 from foretold.tape import TapeFile
 from foretold.world.run import Run, bind_main
@@ -57,10 +57,8 @@ def load_target(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:
     except BaseException as error:  # a module may do anything when it is imported, also exit
         said = f"{type(error).__name__}: {error}".rstrip(": ")
         raise TargetError(f"importing {target.rpartition(':')[0]} failed: {said}") from error
-    simulation = getattr(function, "foretold_simulation", None)
-    settings = {} if simulation is None else dict(simulation.settings)
     bind_main(function)  # a wrong signature is found before anything is run
-    return function, {name: value for name, value in settings.items() if value is not None}
+    return function, settings_of_target(target, function)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from foretold.report.text import seed_arguments
 from foretold.search.failures.failure import Failure
 from foretold.search.failures.store import Store
 from foretold.search.planning.learning import learned_before
+from foretold.search.workers.warming import cold
 from foretold.tape.file import load
 
 
@@ -59,7 +60,9 @@ class ItemTrial:
                 self.record.update(asdict(trial.record))
                 raise
         elif asked_to_observe():
-            observe_for_parent(trial.main, load(tape).tape)
+            isolation = simulation.settings.get("isolation")
+            asked = load(tape).tape
+            observe_for_parent(trial.main, cold(asked) if isolation else asked)
             return None
         else:
             found = trial.replay(tape)

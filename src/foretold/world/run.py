@@ -234,6 +234,15 @@ def bind_main(main: Main) -> Callable[[World], Any]:
     keywords = [p for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
     if len(required) > 1 or any(p.name != "world" for p in keywords):
         names = ", ".join(p.name for p in required + keywords)
+        if names == "scope, receive, send":
+            raise UsageError(
+                f"{main!r} is an ASGI application, which does nothing by itself. Serve it in the "
+                "world, and send requests:\n"
+                "  async def main(world):\n"
+                "      web = await world.web(app)\n"
+                '      await web.client("ada").get("/")\n'
+                "If it has an OpenAPI document: foretold.explore(foretold.openapi(app))"
+            )
         raise UsageError(
             f"main takes no argument, or the world; this one wants ({names}). "
             "Bind the others: functools.partial(main, …) or a lambda."

@@ -3,7 +3,8 @@
 Each tape is run in two fresh processes with different hash seeds, three times in each. Where the
 two differ, a third process with the first hash seed tells whether the hash seed was to blame, and
 two more without the random placement of memory whether addresses were. Where the second and the
-third run of one process differ, that is state which a run leaves behind, or an address.
+third run of one process differ, that is state which a run leaves behind, or an address. If runs of
+the program begin in forks (`isolation="fork"`), each process makes one run.
 
 That the *first* run of a process differs from the second is no harm as long as the second and the
 third agree: a cache was filled, and searches and replays begin with a run that does not count
@@ -207,7 +208,8 @@ class _Checker:
         self, tape: Tape, left: _Process, right: _Process, known: Cause | bool | None
     ) -> Divergence | None:
         """`known`: the cause; or whether addresses are it, None if that could not be tried."""
-        number = 0 if left.run(0).digest != right.run(0).digest else 1
+        several = left.seen.first is not None  # of a cold tape there is one run
+        number = 0 if several and left.run(0).digest != right.run(0).digest else 1
         files = [file_of(left.entries, number), file_of(right.entries, number)]
         found = _divergence(tape, (left.where, right.where), files, None)
         if found is None:

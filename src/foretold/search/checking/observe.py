@@ -104,12 +104,12 @@ def observation_of(done: Run) -> Observation:
 
 def look_closely(main: Callable[[Any], Any], tape: Tape, entries: Path) -> Observation:
     """As `observe`, with a third run after it. Their events are written to files beside one another
-    (`file_of`)."""
+    (`file_of`). Of a cold tape there is only the run that counts."""
     settings = Settings.from_tape(tape.settings)
-    runs = 1 if settings.cold else RUNS_CLOSELY
+    numbers = [_COUNTED] if settings.cold else range(RUNS_CLOSELY)
     seen: list[Observation] = []
     before = module_state()
-    for number in range(runs):
+    for number in numbers:
         with in_silence(), file_of(entries, number).open("w", **_AS_TEXT) as file:
 
             def note(entry: str, write: Callable[[str], object] = file.write) -> None:
@@ -119,13 +119,14 @@ def look_closely(main: Callable[[Any], Any], tape: Tape, entries: Path) -> Obser
         after = module_state()
         seen.append(replace(observed, changed=tuple(changes(before, after))))
         before = after
-    if runs == 1:
+    if settings.cold:
         return seen[0]
     first, counted, third = seen
     return replace(counted, first=first, next=third)
 
 
 RUNS_CLOSELY = 3
+_COUNTED = 1
 _AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogatepass"}
 
 

@@ -22,7 +22,8 @@ from foretold.kernel.watchdog import watchdog
 from foretold.platforms import environment_of_child, restore_environment
 from foretold.search.checking.observe import Observation, observed_by_child
 from foretold.search.workers.isolation import in_fork
-from foretold.search.workers.targets import find_function, importable_name
+from foretold.search.workers.targets import find_function, importable_name, settings_of_target
+from foretold.search.workers.warming import cold
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, load, save
 from foretold.world.run import bind_main
@@ -93,9 +94,12 @@ def child() -> None:
     restore_environment()
     request = json.loads(sys.stdin.read())
     sys.path[:] = [str(entry) for entry in request["path"]]
-    main = bind_main(find_function(request["target"]))
+    target = str(request["target"])
+    function = find_function(target)
     tape, entries = load(request["tape"]).tape, request["entries"]
-    seen = observed_by_child(main, tape, entries, littered=bool(request["littered"]))
+    if settings_of_target(target, function).get("isolation"):
+        tape = cold(tape)
+    seen = observed_by_child(bind_main(function), tape, entries, littered=bool(request["littered"]))
     Path(request["result"]).write_text(seen.to_json(), "utf-8")
 
 

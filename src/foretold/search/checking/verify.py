@@ -14,6 +14,7 @@ from foretold.search.checking.observe import Observation, look_closely
 from foretold.search.checking.replayers import Replayer
 from foretold.search.failures.failure import Failure
 from foretold.search.planning.deadline import CONFIRMED_S, Deadline
+from foretold.search.workers.isolation import in_fork
 from foretold.tape import Tape
 
 
@@ -96,6 +97,9 @@ def difference_elsewhere(
     """The first event in which a run elsewhere differs from one here."""
     with tempfile.TemporaryDirectory(prefix="foretold-") as folder:
         here, there = Path(folder, "here"), Path(folder, "there")
-        look_closely(main, tape, here)
+        if tape.settings.get("cold"):
+            in_fork(lambda: look_closely(main, tape, here))
+        else:
+            look_closely(main, tape, here)
         replayer(tape, entries=there)
         return first_difference(here, there)

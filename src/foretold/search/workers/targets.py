@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from foretold.errors import TargetError, UsageError
@@ -110,10 +111,41 @@ def find_function(target: str) -> Callable[..., Any]:
     if is_scenario(target):
         return find_scenario(target)
     found = find_named(target)
+    if is_application(found):
+        return machine_of(target, found)
     if not callable(found):
         raise TargetError(f"{target} is not a function: its type is {type(found).__name__}. {_HOW}")
     function: Callable[..., Any] = found
     return function
+
+
+def settings_of_target(target: str, function: Any) -> dict[str, Any]:
+    """What its `@foretold.simulate` says. Runs of an application begin in forks, since it exists
+    only once and would keep what it stores."""
+    simulation = getattr(function, "foretold_simulation", None)
+    settings = {} if simulation is None else dict(simulation.settings)
+    if getattr(function, "foretold_name", None) == target and not is_scenario(target):
+        settings["isolation"] = "fork"
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def is_application(found: Any) -> bool:
+    """Whether this is an application that knows its OpenAPI document (FastAPI, Litestar)."""
+    is_made = callable(found) and not isinstance(found, type | FunctionType)
+    return is_made and (
+        callable(getattr(found, "openapi", None)) or hasattr(found, "openapi_schema")
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def machine_of(target: str, application: Any) -> type[Any]:
+    """The machine of an application's document, by the name of the application."""
+    from foretold.spec.openapi.machine import openapi  # few targets need it
+
+    machine = openapi(application, name=target.rpartition(":")[2].rpartition(".")[2].title())
+    machine.foretold_name = target
+    machine.covers = machine
+    return machine
 
 
 def find_scenario(path: str, harness: str = "") -> ScenarioProgram:

@@ -69,6 +69,8 @@ class ApiMachine(Machine):
     web: Any
     nobody: Any
     """A client without credentials."""
+    foretold_name: ClassVar[str]
+    """Of a machine that the command line has made: the name of its application."""
     acting: int = 0
     """Who draws arguments just now."""
 

@@ -1,0 +1,76 @@
+"""`foretold explore MODULE:app`: a service that nobody has prepared is searched by one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.command import foretold
+from tests.report import programs
+
+SOLD_TWICE = """\
+import asyncio
+
+from fastapi import FastAPI, HTTPException
+from pydantic import BaseModel
+
+app = FastAPI()
+LAMPS = {}
+
+
+class Lamp(BaseModel):
+    id: int
+    is_sold: bool = False
+
+
+@app.post("/lamps", status_code=201)
+async def create() -> Lamp:
+    lamp = LAMPS[len(LAMPS) + 1] = Lamp(id=len(LAMPS) + 1)
+    return lamp
+
+
+@app.post("/lamps/{lamp_id}/buy")
+async def buy(lamp_id: int) -> Lamp:
+    if lamp_id not in LAMPS:
+        raise HTTPException(404, "no such lamp")
+    if LAMPS[lamp_id].is_sold:
+        raise HTTPException(409, "sold")
+    await asyncio.sleep(0.01)  # the payment
+    LAMPS[lamp_id].is_sold = True
+    return LAMPS[lamp_id]
+"""
+PLAIN = """\
+async def app(scope, receive, send):
+    pass
+"""
+
+
+def test_a_race_is_found_and_replayed(tmp_path: Path) -> None:
+    """What one run stores in the module is not there in the next one, nor when it is replayed."""
+    programs.write(tmp_path, SOLD_TWICE, "lamps.py")
+    options = ("--seed", "5", "--runs", "40", "--shrink-runs", "20")
+    done = foretold(tmp_path, "explore", "lamps:app", *options)
+    assert done.code == 1, done
+    assert "What broke: NotSerial: " in done.out
+    assert "Replayed in a fresh process: yes." in done.out
+    command = done.out.splitlines()[-1].partition("foretold ")[2]
+    again = foretold(tmp_path, *command.split())
+    assert again.code == 1
+    assert "It fails again, as recorded." in again.out
+
+
+def test_it_is_deterministic_and_covered(tmp_path: Path) -> None:
+    """Both make their runs in forks as well, and its operations are those of its document."""
+    programs.write(tmp_path, SOLD_TWICE, "lamps.py")
+    done = foretold(tmp_path, "check", "lamps:app", "--seed", "3", "--runs", "1")
+    assert (done.code, "is deterministic" in done.out) == (0, True)
+    covered = foretold(tmp_path, "covers", "lamps:app", "--seed", "3", "--runs", "4")
+    assert "POST /lamps/{lamp_id}/buy" in covered.out
+
+
+def test_an_application_without_a_document(tmp_path: Path) -> None:
+    """The error shows how it is served."""
+    programs.write(tmp_path, PLAIN, "plain.py")
+    done = foretold(tmp_path, "explore", "plain:app")
+    assert done.code == 2
+    assert "is an ASGI application" in done.err
+    assert "await world.web(app)" in done.err
