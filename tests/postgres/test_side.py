@@ -32,6 +32,17 @@ def test_a_query_is_planned_once(side: SideConnection) -> None:
     assert side.simple(PLANS) == [["1"]]
 
 
+def test_several_are_asked_at_once(side: SideConnection) -> None:
+    """Also one twice, and one that finds nothing; if one is wrong, none has an answer."""
+    side.simple("insert into thing values (1), (2)")
+    nothing = "select id from thing where id > 2"
+    assert side.all_again([COUNT, nothing, COUNT]) == [[["2"]], [], [["2"]]]
+    with pytest.raises(PostgresError, match="division by zero"):
+        side.all_again(["select 7", "select 1 / 0 from thing", COUNT])
+    assert side.all_again(["select 7", COUNT]) == [[["7"]], [["2"]]]
+    assert side.all_again([]) == []
+
+
 def test_it_follows_changes_of_the_schema(side: SideConnection) -> None:
     """A plan that has become wrong is made anew by the server."""
     side.again(COUNT)

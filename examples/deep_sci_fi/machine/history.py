@@ -43,6 +43,7 @@ ADOPTED = """select v.id::text, v.updated_canon_summary, w.canon_summary
     select e.id::text, e.canon_update, w.canon_summary
     from world_events e join worlds w on w.id = e.world_id where e.status = 'approved'"""
 """For each approval, what is to be the canon from then on, and what the canon is now."""
+APPROVING = ("aspect_validations", "world_events")
 STATES = " union all ".join(f"select '{table}', id::text, status from {table}" for table in NEXT)
 
 
@@ -73,7 +74,8 @@ class History(Platform):
     def _committed(self, commit: Any) -> None:
         if not any(f" {table} " in sql for sql in commit.statements for table in NEXT):
             return
-        self._adopt()
+        if any(table in sql for sql in commit.statements for table in APPROVING):
+            self._adopt()
         before, self.states = self.states, self._read()
         for (table, key), status in self.states.items():
             was = before.get((table, key))

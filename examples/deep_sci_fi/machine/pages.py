@@ -189,23 +189,26 @@ class Pages(Told, Promises, Callbacks):
         administrators to agents: 403."""
         await self.world.clock.advance(LATE_S)
         await self.all_posted()
+        rows = self.pg.sql(EVERYTHING)
         for _ in range(DOORS_TRIED):
-            await self._try_door(foretold.choose(DOORS, "door"), "", 401)
+            rows = await self._try_door(foretold.choose(DOORS, "door"), "", 401, rows)
         agent: Any = self.cast[0]
         for _ in range(OFFICES_TRIED):
-            await self._try_door(foretold.choose(OFFICES, "office"), agent.agent.key, 403)
+            office = foretold.choose(OFFICES, "office")
+            rows = await self._try_door(office, agent.agent.key, 403, rows)
         return DOORS_TRIED + OFFICES_TRIED
 
-    async def _try_door(self, door: tuple[str, str], key: str, expected: int) -> None:
+    async def _try_door(self, door: tuple[str, str], key: str, expected: int, before: Any) -> Any:
+        """What is there afterwards: the same as before, or it fails."""
         method, path = door
         stranger, headers = self.cast[0], {"x-api-key": key}
-        before = self.pg.sql(EVERYTHING)
         answer = await self.patiently(lambda: self.send(stranger, method, path, {}, **headers))
-        code, after = answer.status_code, dict(map(tuple, self.pg.sql(EVERYTHING)))
+        code, after = answer.status_code, self.pg.sql(EVERYTHING)
         who = "an agent's key" if key else "no key"
         assert code == expected, f"{method} {path} with {who}: {code} instead of {expected}"
-        changed = [table for table, was in before if after[table] != was]
+        changed = [was[0] for was, now in zip(before, after, strict=True) if was[1] != now[1]]
         assert not changed, f"{method} {path} with {who} gives {code} and changes {changed}"
+        return after
 
     def _ids(self, query: str) -> list[str]:
         return [str(row[0]) for row in self.pg.sql(query)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from foretold.errors import PostgresError, ServiceError
 from foretold.kernel.conflicts import ACCESSES_MAX
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from foretold.services.postgres.kept import KeptServer
     from foretold.world.host import Host
     from foretold.world.net.wire import Timer
+
+T = TypeVar("T")
 
 MS: Final = 1_000_000
 STATEMENT_NS: Final = (MS // 5, MS // 2, MS, 2 * MS, 5 * MS, 20 * MS)
@@ -123,7 +125,11 @@ class Gateway:
         """As `look`, for one query that is asked often; what it finds is always of one kind."""
         return self._ask(SideConnection.again, sql)
 
-    def _ask(self, ask: Callable[[SideConnection, str], list[Any]], sql: str) -> list[Any]:
+    def look_at_all(self, queries: list[str]) -> list[list[Any]]:
+        """The same for several of them, in one round trip."""
+        return self._ask(SideConnection.all_again, queries)
+
+    def _ask(self, ask: Callable[[SideConnection, T], list[Any]], sql: T) -> list[Any]:
         self._advance_clock()
         try:
             return ask(self.kept.side, sql)

@@ -23,6 +23,7 @@ Row = list[str | None]
 _PROTOCOL: Final = 196608  # 3.0
 _RECEIVE_BYTES: Final = 65536
 _PREPARED_MAX: Final = 500
+_SYNC: Final = b"S\0\0\0\4"
 _int32: Final = struct.Struct("!i")
 _int16: Final = struct.Struct("!h")
 _size: Final = struct.Struct("!I")
@@ -122,22 +123,35 @@ class SideConnection:
 
     def query(self, sql: str, *values: object) -> list[Row]:
         """Run one statement with values for $1, $2, …; None is NULL, all others go as text."""
-        self._send(_parsed(b"", sql) + _executed(b"", values))
+        self._send(_parsed(b"", sql) + _executed(b"", values) + _SYNC)
         return self.finish()
 
     def again(self, sql: str) -> list[Row]:
         """The same as `simple`, for one query that comes again and again: the server plans it once,
         which takes longer than most of them run. Its columns must never change."""
-        name, parse = self._prepared.get(sql), b""
-        if name is None:
-            if len(self._prepared) >= _PREPARED_MAX:
-                return self.simple(sql)
-            name = b"again%d" % next(self._numbers)
-            parse = _parsed(name, sql)
-        self._send(parse + _executed(name))
-        rows = self.finish()
-        self._prepared[sql] = name
-        return rows
+        return self.all_again([sql])[0]
+
+    def all_again(self, queries: Sequence[str]) -> list[list[Row]]:
+        """The rows of several such queries, asked for at once."""
+        messages: list[bytes] = []
+        new: dict[str, bytes] = {}
+        for sql in queries:
+            name = self._prepared.get(sql) or new.get(sql)
+            if name is None:
+                name = b""
+                if len(self._prepared) + len(new) < _PREPARED_MAX:
+                    name = new[sql] = b"again%d" % next(self._numbers)
+                messages.append(_parsed(name, sql))
+            messages.append(_executed(name))
+        self._send(b"".join(messages) + _SYNC)
+        found: list[list[Row]] = [[]]
+        for kind, content in self._answers():
+            if kind == _ROW:
+                found[-1].append(_row(content))
+            elif kind == _COMPLETE:
+                found.append([])
+        self._prepared |= new
+        return found[:-1]
 
     def copy_in(self, sql: str, data: bytes) -> None:
         """`COPY … FROM STDIN` with these bytes."""
@@ -234,10 +248,7 @@ def _executed(name: bytes, values: Sequence[object] = ()) -> bytes:
     """The messages that run it with these values, to its end."""
     parameters = _int16.pack(len(values)) + b"".join(map(_parameter, values))
     bind = b"\0" + name + b"\0\0\0" + parameters + b"\0\0"
-    return (
-        _header.pack(b"B", len(bind) + 4) + bind
-        + b"E\0\0\0\x09\0\0\0\0\0" + b"S\0\0\0\4"
-    )  # fmt: skip
+    return _header.pack(b"B", len(bind) + 4) + bind + b"E\0\0\0\x09\0\0\0\0\0"
 
 
 def _parameter(value: object) -> bytes:

@@ -133,6 +133,8 @@ class KnownByRows:
 
     def judge(self, asked: AskedThing, key: str, told: Fields, source: Source) -> MirrorJudgement:
         """Compare what an answer has told of a thing, or what its request has sent."""
+        if source != "made" and key not in self._versions:
+            return UNKNOWN
         found = self._compare(asked, key, told, source)
         if found.wrong:
             # A test that changes rows by `pg.sql` is not told as a commit.
@@ -145,11 +147,9 @@ class KnownByRows:
     ) -> MirrorJudgement:
         seen = self._versions.get(key)
         if seen is None:
-            if source == "made":
-                return MirrorJudgement(
-                    True, f"is not so: it was made, and there is no row\n  {_text(told)}"
-                )
-            return UNKNOWN
+            return MirrorJudgement(
+                True, f"is not so: it was made, and there is no row\n  {_text(told)}"
+            )
         old = [row for turn, row in seen if turn <= asked.began][-1:]
         since = old + [row for turn, row in seen if turn > asked.began]
         shared = [name for name in told if any(row and name in row for row in since)]

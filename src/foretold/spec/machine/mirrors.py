@@ -322,4 +322,9 @@ def _objects(
         value = list(value.values())
     if isinstance(value, list | tuple):
         for each in value:
-            yield from _objects(each, key, known, outer)
+            if type(each) not in _LEAVES:
+                yield from _objects(each, key, known, outer)
+
+
+_LEAVES = frozenset((str, int, float, bool, type(None)))
+"""Most of what answers tell. Two dozen mirrors may look at each."""

@@ -1,8 +1,9 @@
 """What must hold in the database, looked at after every commit: `@foretold.invariant(sql=…)`.
 
 All queries whose tables a transaction may have touched go to the server in one round trip, at the
-instant of the commit, before anybody else acts; each of them must find nothing. `tables.py` says
-which tables a transaction may have touched.
+instant of the commit, before anybody else acts; each of them must find nothing. Each is planned
+once, which takes longer than to run it. `tables.py` says which tables a transaction may have
+touched.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class CommitWatch:
         try:
             self._look_at(self._invariants)
             if others:
-                self._server.look_again(_together(others))
+                self._server.look_at_all(_queries(others))
         except PostgresError:
             self._refuse()
             raise
@@ -81,7 +82,7 @@ class CommitWatch:
         """A query has a mistake: say which."""
         for each in self._invariants:
             try:
-                self._server.look(_together([each]))
+                self._server.look_at_all(_queries([each]))
             except PostgresError as error:
                 wrong = "\n  ".join(filter(None, (each.sql, each.over)))
                 raise UsageError(
@@ -109,13 +110,14 @@ class CommitWatch:
         asked = [each for each in asked if self._course.holds(each)]
         if not asked:
             return
-        found = self._server.look_again(_together(asked))
-        overs = {int(number): int(over) for number, over in found if over is not None}
-        for number, each in enumerate(asked):
-            tally.invariant(each.name, over=overs.get(number))
-        for number in sorted({int(number) for number, over in found if over is None}):
-            self._keep_for_story(asked[number], commit)
-            raise self._violated(asked[number], commit)
+        found = self._server.look_at_all(_queries(asked))
+        counts = iter(found[len(asked) :])
+        for each in asked:
+            tally.invariant(each.name, over=int(next(counts)[0][0]) if each.over else None)
+        for each, rows in zip(asked, found, strict=False):
+            if rows:
+                self._keep_for_story(each, commit)
+                raise self._violated(each, commit)
 
     def _keep_for_story(self, each: Invariant, commit: Any) -> None:
         trace, host = self._course.world.trace, self._server.host
@@ -146,15 +148,11 @@ class CommitWatch:
         return violated
 
 
-def _together(asked: list[Invariant]) -> str:
-    """One statement for all queries. A row with no second value: something was found."""
-    parts = []
-    for number, each in enumerate(asked):
-        # One row is enough to know it; which they are is asked when there are some.
-        parts.append(f"(select {number}, null::bigint from (\n{each.sql}\n) q limit 1)")
-        if each.over:
-            parts.append(f"(select {number}, coalesce((\n{each.over}\n)::bigint, 0))")
-    return "\nunion all\n".join(parts)
+def _queries(asked: list[Invariant]) -> list[str]:
+    """One for each of them, then one for each that says over how many things it ranges. One row is
+    enough to know that something was found; which there are is asked then."""
+    wrong = [f"select from (\n{each.sql}\n) q limit 1" for each in asked]
+    return wrong + [f"select coalesce((\n{each.over}\n)::bigint, 0)" for each in asked if each.over]
 
 
 def _row_text(row: Any) -> str:
