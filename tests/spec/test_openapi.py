@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 import foretold
 from foretold.errors import UsageError
+from foretold.report.text import failure_note
 from foretold.spec.hypothesis_adapter import CalmSource, draw
 from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import Document, read_document
@@ -97,6 +98,14 @@ def test_a_failure_is_told_as_a_short_program() -> None:
     program = found.story.partition("No task was")[0]
     assert len([line for line in program.splitlines() if "(" in line]) <= 5
     assert "pay(order_id=order_1)  # fails: PropertyViolated: POST /orders/" in program
+    assert str(found.exception).endswith(
+        "was answered with 500: the application raised RuntimeError: paid twice"
+    )
+    raised = re.search(r"(\S+small_shop\.py:\d+) +web, application: .* raised", found.story)
+    assert raised is not None
+    report = failure_note(found, runs=90, command="foretold replay")
+    assert report.splitlines()[0].endswith(f"RuntimeError: paid twice ({raised[1]})")
+    assert re.search(r"pay-\d+ +goes on, fails\n", found.story), "it was not there itself"
 
 
 def test_equal_seeds_give_equal_runs() -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from foretold.errors import Deadlock, NotSerial
 from foretold.kernel.threads.crew import MAIN_THREAD
+from foretold.kernel.waiting import raised_at
 from foretold.services.postgres.rows import Catalogue
 from foretold.story.cast import ROOM_LINES, Cast
 from foretold.story.database.transactions import Told
@@ -309,7 +310,9 @@ def _ending(
     said = called(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
     # In full it stands above the story.
     said = said if len(said) <= SAID_CHARS_MAX else f"{said[:SAID_CHARS_MAX].rpartition(' ')[0]} …"
-    last_moment = Moment(time_ns, who, place_of(error), f"fails: {said}")
+    # A property may be stated elsewhere than where the task that fails has come to.
+    place = place_of(error) if who is None else raised_at(error)
+    last_moment = Moment(time_ns, who, place, f"fails: {said}")
     return FailingStep(who, step, last_moment, _stuck(error) if isinstance(error, Deadlock) else {})
 
 

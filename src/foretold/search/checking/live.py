@@ -106,6 +106,9 @@ class UrlWeb:
         made.event_hooks["request"] = [*made.event_hooks["request"], self._check]
         return made
 
+    def error_of(self, response: Any) -> None:
+        """Nothing is known of a response but what it says."""
+
     async def _check(self, request: Any) -> None:
         """Each request, also one that follows a redirect: by name, before the name is looked up."""
         self._fence.check(request.url.host, f"{request.method} {request.url}")

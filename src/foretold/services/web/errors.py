@@ -40,6 +40,8 @@ Allowed = int | str | type[BaseException]
 
 ERRORS_MAX: Final = 1_000
 SERVER_ERROR: Final = 500
+ERROR_NUMBER: Final = "foretold_error"
+"""The extension of a client's response that says which error it is."""
 SAID_CHARS_MAX: Final = 120
 """Of the message of an exception, in the story."""
 NOT_READ: Final = "no client got the response"
@@ -167,11 +169,13 @@ class Caught:
 
     # --- on the client's side --------------------------------------------------------------------
 
-    def read(self, address: Any, why_not: str = "") -> None:
-        """The response over the connection at this address came to the program, or did not."""
+    def read(self, address: Any, why_not: str = "") -> int | None:
+        """The response over the connection at this address came to the program, or did not. Which
+        error it is."""
         number = self._latest.get(address)
         if number is not None:
             self.errors[number] = replace(self.errors[number], unread=why_not)
+        return number
 
     def unread(self, *, settled: bool) -> Iterator[WebError]:
         """What fails a machine. Not `settled`: requests are under way, which may yet read some."""

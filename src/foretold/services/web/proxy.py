@@ -22,8 +22,8 @@ import httpx
 from foretold.kernel.clock import to_ns
 from foretold.services.web.answer import INCOMPLETE, NO_RESPONSE, HttpBody
 from foretold.services.web.door import MARK, DoorMark
+from foretold.services.web.errors import ERROR_NUMBER, OF_DUPLICATE, SERVER_ERROR
 from foretold.services.web.errors import LOST as LOST_RESPONSE
-from foretold.services.web.errors import OF_DUPLICATE, SERVER_ERROR
 from foretold.world.omens import BOUND, WEB
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class Proxy(httpx.AsyncBaseTransport):
     def _seen(self, response: httpx.Response, why_not: str = "") -> None:
         """An error came to the program, or did not come there."""
         if response.status_code >= SERVER_ERROR:
-            self._web.caught.read(_address(response), why_not)
+            number = self._web.caught.read(_address(response), why_not)
+            response.extensions[ERROR_NUMBER] = number
 
     def _moment(self, strike: Strike, label: str) -> float | None:
         """How long after a request came to the application something happens to it, in seconds: in

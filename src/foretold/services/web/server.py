@@ -17,7 +17,7 @@ from foretold.errors import UsageError
 from foretold.kernel.waiting import raised_at
 from foretold.services.web.cycle import logger
 from foretold.services.web.door import Door, DoorMark, Visit
-from foretold.services.web.errors import Allowed, Caught, WebError, check_allows
+from foretold.services.web.errors import ERROR_NUMBER, Allowed, Caught, WebError, check_allows
 from foretold.services.web.lifespan import SAYS_SO, StartupFailed
 from foretold.services.web.process import ServerProcess
 from foretold.trace.events import WORLD, Request, Served, Visited
@@ -116,6 +116,11 @@ class Web:
     @property
     def errors(self) -> list[WebError]:
         return self.caught.errors
+
+    def error_of(self, response: Any) -> WebError | None:
+        """What is known of a response of 5xx that a client has read."""
+        number = response.extensions.get(ERROR_NUMBER)
+        return None if number is None else self.caught.errors[number]
 
     @property
     def other_faults(self) -> int:

@@ -54,7 +54,7 @@ class Doubles:
 
     def _judge(self, request: ApiRequest, response: Any) -> None:
         machine = self._machine
-        properties.judge(machine.document, request, response, strict=machine.strict)
+        properties.judge(machine, request, response, strict=machine.strict)
 
     async def _read(self, actor: Any, request: ApiRequest) -> None:
         """What it was about, if that has a page of its own."""

@@ -160,7 +160,7 @@ class ApiMachine(Machine):
         # In a storm a call is one request: two of them are not one transaction.
         sends = request.send(actor.web) if self.is_in_storm else self.doubles.send(actor, request)
         response = await sends
-        properties.judge(self.document, request, response, strict=self.strict)
+        properties.judge(self, request, response, strict=self.strict)
         sent.answer = properties.body_of(response)
         succeeded = properties.succeeded(operation, response)
         self.eagerness.note(name, succeeded=succeeded)

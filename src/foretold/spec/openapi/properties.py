@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote
 
 from foretold.errors import PropertyViolated
 from foretold.spec.openapi.conformity import mismatch
-from foretold.spec.openapi.document import ApiOperation, Document
+from foretold.spec.openapi.document import ApiOperation
 from foretold.spec.openapi.pages import drawn_pages
 from foretold.spec.openapi.requests import ApiRequest
 from foretold.spec.openapi.resources import IDS
@@ -82,13 +82,13 @@ def succeeded(operation: ApiOperation, response: Any) -> bool:
     return bool(response.is_success)
 
 
-def judge(document: Document, request: ApiRequest, response: Any, *, strict: bool) -> None:
+def judge(machine: ApiMachine, request: ApiRequest, response: Any, *, strict: bool) -> None:
     """Raise if an answer is not what the schema promises."""
     operation, status = request.operation, response.status_code
     documented = operation.documented(status)
     shown = f"{request} was answered with {status}"
     if status >= 500 and documented in (None, "default"):
-        raise violated(operation, f"{shown}: {_text(response)}", status)
+        raise _failed(machine, operation, shown, response)
     if documented is None and (strict or status < 300):
         known = ", ".join(operation.answers) or "nothing"
         raise violated(operation, f"{shown}, and its schema documents {known}", status)
@@ -104,10 +104,24 @@ def judge(document: Document, request: ApiRequest, response: Any, *, strict: boo
         body = response.json()
     except ValueError:
         raise violated(operation, f"{shown} and a body that is not JSON", status) from None
-    wrong = mismatch(document, schema, body)
+    wrong = mismatch(machine.document, schema, body)
     if wrong is not None and (status < 300 or strict):
         told = f"{shown}, which does not match its schema: {wrong}"
         raise violated(operation, told, status)
+
+
+def _failed(
+    machine: ApiMachine, operation: ApiOperation, shown: str, response: Any
+) -> PropertyViolated:
+    """It was answered with a 5xx. If that was an exception, it says what and where."""
+    known = machine.web.error_of(response)
+    if known is None or not known.exception:
+        return violated(operation, f"{shown}: {_text(response)}", response.status_code)
+    error = violated(
+        operation, f"{shown}: the application raised {known.exception}", response.status_code
+    )
+    error.place = known.place or error.place
+    return error
 
 
 def _text(response: Any) -> str:
@@ -125,7 +139,7 @@ async def read_back(machine: ApiMachine, sent: Sent) -> None:
         response = await request.send(sent.actor.web)
     except machine.tolerates:
         return  # what was made is made
-    judge(machine.document, request, response, strict=False)
+    judge(machine, request, response, strict=False)
     if response.status_code == 404:
         told = f"{sent.request} was answered with 201 and {made!r}; {request} with 404 right after"
         raise violated(sent.request.operation, told, 5)
@@ -182,7 +196,7 @@ async def _repeat(machine: ApiMachine, sent: Sent) -> None:
     """Twice: the first may undo what came after it; from there on nothing may change any more."""
     request, client = sent.request, sent.actor.web
     again = await request.send(client)
-    judge(machine.document, request, again, strict=machine.strict)
+    judge(machine, request, again, strict=machine.strict)
     if not succeeded(request.operation, again):
         return  # it is refused, as it may be
     if sent.status is not None and request.key is not None:
@@ -190,7 +204,7 @@ async def _repeat(machine: ApiMachine, sent: Sent) -> None:
         await _repeat_by_another(machine, sent)
         await _send_twice_at_once(machine, sent)
     async with changes_nothing(machine, sent, f"{request}, sent once more by {sent.actor.name},"):
-        judge(machine.document, request, await request.send(client), strict=machine.strict)
+        judge(machine, request, await request.send(client), strict=machine.strict)
 
 
 async def _repeat_by_another(machine: ApiMachine, sent: Sent) -> None:
@@ -199,7 +213,7 @@ async def _repeat_by_another(machine: ApiMachine, sent: Sent) -> None:
     if others and made_anew(sent.request, sent.answer) is not None:
         other: Any = others[len(machine.sent) % len(others)]
         answer = await sent.request.send(other.web)
-        judge(machine.document, sent.request, answer, strict=machine.strict)
+        judge(machine, sent.request, answer, strict=machine.strict)
         if succeeded(sent.request.operation, answer):
             _check_owners(sent, Sent(sent.request, other, answer.status_code, body_of(answer)))
 
@@ -211,7 +225,7 @@ async def _send_twice_at_once(machine: ApiMachine, sent: Sent) -> None:
     fresh = sent.request.under_another_key(len(machine.sent))
     answers = await asyncio.gather(fresh.send(sent.actor.web), fresh.send(sent.actor.web))
     for answer in answers:
-        judge(machine.document, fresh, answer, strict=machine.strict)
+        judge(machine, fresh, answer, strict=machine.strict)
     compare_made(fresh, sent.actor, answers)
 
 
@@ -288,7 +302,7 @@ async def _probe(machine: ApiMachine, sent: Sent) -> None:
                 f"schema says that it needs some: {_text(response)}",
                 401,
             )
-        judge(machine.document, request, response, strict=False)
+        judge(machine, request, response, strict=False)
 
 
 @asynccontextmanager
@@ -317,7 +331,7 @@ async def snapshot(machine: ApiMachine, sent: Sent, pages: Iterable[ApiRequest])
     seen: dict[str, Any] = {}
     for request in pages:
         response = await request.send(sent.actor.web)
-        judge(machine.document, request, response, strict=False)
+        judge(machine, request, response, strict=False)
         if response.status_code != 429 and response.status_code < 500:  # "later" is no answer
             seen[f"{request}?{request.query}"] = response.status_code, steady(body_of(response))
     return seen
