@@ -365,3 +365,26 @@ test_main = foretold.simulate(runs=1, confirm=False, shrink=False)(main)
         seen = {"PYTHONHASHSEED": given.get("PYTHONHASHSEED"), "FORETOLD_HASHSEED_WAS": None}
         assert (failure["message"], failure["reproduced"]) == (str(seen), True)
         assert str(seen) in foretold(tmp_path, "explore", "test_env.py::test_main", **given).out
+
+
+WARNS = '''\
+"""It has a thread, and warns in every run."""
+
+import asyncio
+import warnings
+
+import foretold
+
+
+async def main(world):
+    await asyncio.to_thread(int, "3")
+    await asyncio.sleep(foretold.between(1, 9))
+    warnings.warn("this will change", FutureWarning)
+'''
+
+
+def test_a_warning_is_shown_once(tmp_path: Path) -> None:
+    """However many runs issue it."""
+    programs.write(tmp_path, WARNS)
+    done = foretold(tmp_path, "explore", "bank:main", "--runs", "20", "--seed", "1")
+    assert (done.code, done.err.count("FutureWarning: this will change")) == (0, 1)
