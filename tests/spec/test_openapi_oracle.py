@@ -7,10 +7,11 @@ import asyncio
 import itertools
 import re
 import secrets
+import time
 from typing import Annotated, Any
 
 import pytest
-from fastapi import FastAPI, Header
+from fastapi import FastAPI, Header, HTTPException
 from pydantic import BaseModel
 
 import foretold
@@ -21,6 +22,13 @@ class Count(BaseModel):
 
     count: int
     receipt: str
+
+
+class Stamped(BaseModel):
+    """A note."""
+
+    id: int
+    at: float
 
 
 class Made(BaseModel):
@@ -73,10 +81,54 @@ def test_a_race_is_found_with_nothing_written_down() -> None:
     assert explored(foretold.openapi(service(right=False), oracle=None)) is None
 
 
-def test_an_application_that_remembers_earlier_runs_is_not_accused() -> None:
-    """One application for all runs counts on and on: each run of the same order ends in another
-    way, so that its counter cannot be compared."""
+def notes() -> FastAPI:
+    """Nothing is awaited, so nothing can go wrong. A note keeps when it was made."""
+    app, made, numbers = FastAPI(), dict[int, Stamped](), itertools.count(1)
+
+    @app.post("/notes", status_code=201)
+    async def create() -> Stamped:
+        number = next(numbers)
+        return made.setdefault(number, Stamped(id=number, at=time.time()))
+
+    @app.get("/notes")
+    async def listing() -> list[Stamped]:
+        return [*made.values()]
+
+    @app.get("/notes/{note_id}")
+    async def show(note_id: int) -> Stamped:
+        if note_id not in made:
+            raise HTTPException(404)
+        return made[note_id]
+
+    return app
+
+
+def test_an_application_that_exists_once() -> None:
+    """What it remembers of earlier runs accuses nobody, and hides nothing: the serial orders begin
+    in the state in which the run began."""
     assert explored(foretold.openapi(service(right=True)())) is None
+    assert isinstance(explored(foretold.openapi(service(right=False)())), foretold.NotSerial)
+    assert explored(foretold.openapi(notes()), runs=60) is None
+
+
+def test_what_a_machine_of_ones_own_remembers_accuses_nobody() -> None:
+    """Nobody knows that the runs share something. The same run does not end alike when it is made
+    again, so it cannot be compared."""
+    seen: list[str] = []
+
+    class Greeter(foretold.Machine):
+        """Only some are welcome: as many as one run greets."""
+
+        actors = 2
+        steps = 2
+        oracle = "serial"
+
+        @foretold.rule()
+        async def greet(self, actor: Any) -> str:
+            seen.append(actor.name)
+            return "welcome" if len(seen) <= 4 else "hello"
+
+    assert explored(Greeter, runs=3, isolation="fork") is None
 
 
 def test_a_third_of_the_runs_ends_in_a_storm() -> None:

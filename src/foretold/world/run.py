@@ -67,9 +67,10 @@ else:
 
 Main = Callable[..., Any]
 JUDGE = "foretold_judge"
-"""An attribute of a main: a function of a run that held, its tape, its settings, and a function
-that makes another run which is watched in the same way. It may make runs to compare with, and gives
-the run that counts, with what is wrong with it."""
+"""An attribute of a main: a function of a tape and its settings that is called before the run, and
+gives the judge of it. That one has `verdict`, a function of a run that held, and of a function that
+makes another run which is watched in the same way. It may make runs to compare with, and gives the
+run that counts, with what is wrong with it. `close` is called in any case."""
 
 
 @dataclass(slots=True)
@@ -283,32 +284,44 @@ def execute(
     trace.accesses = [] if feedback else None
     if learning:
         trace.keep_path()
-    with session():
-        begin_run()
-        try:
-            done = _execute(main, World(tape, trace, settings), learning, branches)
-        except RunCut:  # while it was taken down
-            error = watchdog.cut()
-            known = error.escape or error
-            done = Run(None, tape, trace, virtual_s=0, steps=0, choices=1, error=known)
-        finally:
-            watchdog.end()
-            interrupts.standing = None
-    if reach is not None:
-        done.features = reach.features
-    if branches is not None:
-        done.features |= branches.features
-    judge = getattr(main, JUDGE, None)
-    if judge is not None and done.error is None and not done.discarded:
+    with _judged(main, tape, settings) as judge:
+        with session():
+            begin_run()
+            try:
+                done = _execute(main, World(tape, trace, settings), learning, branches)
+            except RunCut:  # while it was taken down
+                error = watchdog.cut()
+                known = error.escape or error
+                done = Run(None, tape, trace, virtual_s=0, steps=0, choices=1, error=known)
+            finally:
+                watchdog.end()
+                interrupts.standing = None
+        if reach is not None:
+            done.features = reach.features
+        if branches is not None:
+            done.features |= branches.features
+        if judge is not None and done.error is None and not done.discarded:
 
-        def again(tape: Tape, settings: Settings) -> Run:
-            watched: Any = {"recording": recording, "detail": detail, "learning": learning}
-            return execute(main, tape, settings, sink=sink, feedback=feedback, **watched)
+            def again(tape: Tape, settings: Settings) -> Run:
+                watched: Any = {"recording": recording, "detail": detail, "learning": learning}
+                return execute(main, tape, settings, sink=sink, feedback=feedback, **watched)
 
-        done = judge(done, tape, settings, again)
+            done = judge.verdict(done, again)
     if done.error is not None:
         note_failure()
     return done
+
+
+@contextlib.contextmanager
+def _judged(main: Any, tape: Tape, settings: Settings) -> Iterator[Any]:
+    """The judge of a run, if it has one."""
+    begin = getattr(main, JUDGE, None)
+    judge = None if begin is None else begin(tape, settings)
+    try:
+        yield judge
+    finally:
+        if judge is not None:
+            judge.close()
 
 
 def _execute(

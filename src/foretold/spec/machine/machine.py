@@ -181,6 +181,11 @@ class Machine:
         """How much more often than usual the rule of that name is applied just now."""
         return 1.0
 
+    @classmethod
+    def foretold_keeps_state(cls) -> bool:
+        """Whether all runs in a process work on the same objects."""
+        return False
+
     def foretold_allows(self, error: Any) -> bool:
         """Whether an error of an application that no rule has read is as it should be."""
         return False
@@ -198,9 +203,9 @@ class Machine:
             return named_main(cls, world)
 
         if cls.oracle is not None:
-            from foretold.spec.machine.storm import judge
+            from foretold.spec.machine.storm import Judge
 
-            setattr(main, JUDGE, functools.partial(judge, main))
+            setattr(main, JUDGE, functools.partial(Judge, main, cls))
         return main
 
     @classmethod

@@ -20,7 +20,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from foretold.errors import NotSerial
 from foretold.spec.alike import Ending, Made, ending_of, invented, renamed
@@ -38,6 +38,7 @@ from foretold.spec.machine.rehearsal import (
 from foretold.spec.serial import NUMBERS_SKIPPED, Turnstile, explains, is_refusal, not_serial
 from foretold.world.omens import BOUND, Bound
 from foretold.world.run import Run, execute
+from foretold.world.spare import Spare
 
 if TYPE_CHECKING:
     from foretold.spec.machine.calls import Call
@@ -321,33 +322,64 @@ def _is_all_shaken() -> bool:
     return _serial is not None and _serial.shaken == ALL
 
 
-def judge(main: Any, done: Run, tape: Tape, settings: Settings, again: Again) -> Run:
-    """Whether some serial order of the storm explains how a run ended. Storms that a rehearsal
-    suspects have runs of their own; the first that fails is the run that counts."""
-    if isinstance(done.value, Rehearsed):
-        for storm in done.value.suspected:
-            machine = aimed(settings.machine, storm.on_tape)
-            other = tape.fresh()
-            other.settings = {**tape.settings, "machine": machine}
-            made = again(other, settings.with_changes(machine=machine))
-            if made.error is not None:
-                return made
-    elif done.value is not None:
-        with suppress(_NothingToCompare):
-            done.error = _Case(main, done.value, tape, settings).verdict()
-    return done
+class Judge:
+    """Whether some serial order of the storm explains how a run ends."""
+
+    def __init__(self, main: Any, machine: type[Any], tape: Tape, settings: Settings) -> None:
+        self._main, self._tape, self._settings = main, tape, settings
+        self._spare: Spare | None = None
+        if machine.foretold_keeps_state() and self._may_storm(float(machine.storms)):
+            self._spare = Spare(self._ended)
+
+    def _may_storm(self, share: float) -> bool:
+        return share >= 1 or self._tape.fresh().stream(STREAM, "storm").chance(share, "storm")
+
+    def verdict(self, done: Run, again: Again) -> Run:
+        """Storms that a rehearsal suspects have runs of their own; the first that fails is the run
+        that counts."""
+        tape, settings = self._tape, self._settings
+        if isinstance(done.value, Rehearsed):
+            for storm in done.value.suspected:
+                machine = aimed(settings.machine, storm.on_tape)
+                other = tape.fresh()
+                other.settings = {**tape.settings, "machine": machine}
+                made = again(other, settings.with_changes(machine=machine))
+                if made.error is not None:
+                    return made
+        elif done.value is not None:
+            with suppress(_NothingToCompare):
+                done.error = _Case(done.value, self._run).verdict()
+        return done
+
+    def close(self) -> None:
+        """No more runs are made to compare with."""
+        if self._spare is not None:
+            self._spare.close()
+
+    def _run(self, way: Serial | None) -> Ending:
+        """How the calls of the storm end in this order; None: at the same time, as before."""
+        ending = self._ended(way) if self._spare is None else self._spare.ask(way)
+        if ending is None:
+            raise _NothingToCompare  # what fails without any overlap is not the oracle's affair
+        return cast(Ending, ending)
+
+    def _ended(self, way: Serial | None) -> Ending | None:
+        with _one_after_the_other(way):
+            done = execute(lambda world: self._main(world), self._tape, self._settings)
+        failed = done.error is not None or done.discarded or done.value is None
+        return None if failed else done.value.ending
 
 
 class _NothingToCompare(Exception):
-    """A serial order fails by itself, or does not end as it ends a moment later."""
+    """A serial order fails by itself, or does not end as it ends a moment later; or the runs find
+    what other runs have stored."""
 
 
 class _Case:
     """How the calls of a storm ended, and how they end in serial orders."""
 
-    def __init__(self, main: Any, stormed: Stormed, tape: Tape, settings: Settings) -> None:
-        self._main, self._tape, self._settings = main, tape, settings
-        self._stormed = stormed
+    def __init__(self, stormed: Stormed, run: Callable[[Serial | None], Ending]) -> None:
+        self._stormed, self._run = stormed, run
         self._known: dict[Serial, Ending] = {}
 
     def verdict(self) -> NotSerial | None:
@@ -358,6 +390,8 @@ class _Case:
             return None
         if self._is_explained(made, PROMPT):  # what comes too soon after the last one is refused
             return None
+        if self._run(None) != self._stormed.ending:
+            raise _NothingToCompare
         whole = {
             way.order: renamed(ending, made)
             for way, ending in self._known.items()
@@ -388,16 +422,12 @@ class _Case:
 
     def _ending(self, way: Serial) -> Ending:
         if way not in self._known:
-            with _one_after_the_other(way):
-                again = execute(lambda world: self._main(world), self._tape, self._settings)
-            if again.error is not None or again.discarded or again.value is None:
-                raise _NothingToCompare  # what fails without any overlap is not the oracle's affair
-            self._known[way] = again.value.ending
+            self._known[way] = self._run(way)
         return self._known[way]
 
 
 @contextmanager
-def _one_after_the_other(way: Serial) -> Iterator[None]:
+def _one_after_the_other(way: Serial | None) -> Iterator[None]:
     global _serial
     before, _serial = _serial, way
     try:

@@ -103,6 +103,11 @@ class ApiMachine(Machine):
         made = type(self).app
         return made() if is_factory(made) else made
 
+    @classmethod
+    def foretold_keeps_state(cls) -> bool:
+        """An application that exists once keeps what it stores."""
+        return cls.serve is ApiMachine.serve and callable(cls.app) and not is_factory(cls.app)
+
     async def credentials(self, actor: Any) -> Any:
         """Headers of this actor (a dict), or what httpx takes as `auth`; None: it has none."""
         given: Any = type(self).given_credentials
