@@ -79,7 +79,7 @@ def _play(play: Play, asked: dict[str, Any], searched: list[Outcome]) -> int:
             put(f"{name}: VIOLATED\n{error}")
             return VIOLATED
     runs = runs or program.scenario.runs or RUNS_DEFAULT
-    shown = _shown(program.foretold_name)
+    shown = Shown(program.foretold_name, as_json=False, junit=None, github=False, vacuity="warn")
     options = {**play.options, "runs": runs, "seed": play.seed, "confirm": not asked["no_confirm"]}
     options |= {"mutant": asked["mutant"]} if asked["mutant"] else {}
     outcome = run_search(program, shown, Store(Path.cwd()), Outcome(0, play.seed), **options)
@@ -88,10 +88,6 @@ def _play(play: Play, asked: dict[str, Any], searched: list[Outcome]) -> int:
         put(f"{name}: held, {count(outcome.runs, 'run')}")
         return HELD
     return shown.show(outcome, runs)
-
-
-def _shown(target: str) -> Shown:
-    return Shown(target, as_json=False, junit=None, github=False, vacuity="warn")
 
 
 def _update(play: Play, name: str) -> int:

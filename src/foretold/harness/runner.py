@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foretold.errors import PropertyViolated, ScenarioError, UsageError
-from foretold.harness.world import ScenarioActor, SimulationWorld
+from foretold.harness.world import SimulationWorld
 from foretold.scenario.matching import difference
 from foretold.scenario.model import (
     Act,
@@ -273,13 +273,11 @@ class Copy:
 
     # Acts
 
-    def _actor(self, name: str) -> ScenarioActor:
-        copied = self.load > 1 and self.number > 1
-        return self.world.actor(f"{name}-{self.number}" if copied else name, name)
-
     async def _act(self, step: Act) -> None:
         payload = self.value(step.payload, step.mark)
-        actor = self._actor(step.actor)
+        copied = self.load > 1 and self.number > 1
+        name = f"{step.actor}-{self.number}" if copied else step.actor
+        actor = self.world.actor(name, step.actor)
         said = f"{actor.name}: {step.intent}({_arguments(payload)})"
         try:
             result = await actor.dispatch(step.intent, payload)

@@ -64,11 +64,6 @@ def _find_state_byte() -> int | None:
 _STATE_BYTE: int | None = _find_state_byte()
 
 
-def _mark(coro: Any) -> None:
-    assert _STATE_BYTE is not None, "asked for only where it was found"
-    ctypes.c_ubyte.from_address(id(coro) + _STATE_BYTE).value = _COMPLETED
-
-
 steppers: Final = set[type]()
 """Classes of foretold's own whose `__await__` steps through a coroutine by hand; their instances
 tell which: `steps_through`."""
@@ -122,7 +117,7 @@ def abandon(*coros: Any) -> None:
         return
     frames = [frame_of(each) for each in chains]  # who is marked does not show its frame
     for each in chains:
-        _mark(each)
+        ctypes.c_ubyte.from_address(id(each) + _STATE_BYTE).value = _COMPLETED
     for frame in frames:
         if frame is not None:
             _empty(frame)

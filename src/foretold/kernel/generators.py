@@ -71,7 +71,8 @@ class _Known:
     def begin(self, generator: random.Random, entropy: bytes) -> None:
         now = self.memory.raw
         if now != self.seen:  # somebody outside drew from it, or has seeded it
-            self.name, self.seed, self.seen = _name_by_state(now, self.name), None, now
+            self.name = None if is_given_seed(now) else self.name or ""
+            self.seed, self.seen = None, now
         self.before, self.gauss = now, vars(generator).get(_GAUSS)
         self.make_new(generator, entropy)
         if self.name is not None:
@@ -94,10 +95,6 @@ class _Known:
             self.memory.raw = self.before
             vars(generator)[_GAUSS] = self.gauss
             self.before = None
-
-
-def _name_by_state(state: bytes, name: str | None) -> str | None:
-    return None if is_given_seed(state) else name or ""
 
 
 _known: Final[dict[int, _Known]] = {}
@@ -132,12 +129,10 @@ def kinds() -> set[type]:
     found: list[type] = [random.Random]
     for kind in found:
         subclasses: list[type] = kind.__subclasses__()
-        found += [each for each in subclasses if not _is_foreign(each)]
+        for each in subclasses:
+            if each not in _FOREIGN and not each.__module__.startswith(_OF_HYPOTHESIS):
+                found.append(each)
     return {*found}
-
-
-def _is_foreign(kind: type) -> bool:
-    return kind in _FOREIGN or kind.__module__.startswith(_OF_HYPOTHESIS)
 
 
 def learn(found: Iterable[random.Random]) -> None:

@@ -240,7 +240,9 @@ class TimedLoop(asyncio.BaseEventLoop):
                 return  # who is held is not done at this instant
             if self._wake_one(kernel.settlers):
                 return
-        if self.scheduler is not None and self.scheduler.size and self._release_rather_than_jump():
+        # Time never jumps over a task that could run, as those do that are held: a loop that is
+        # idle runs it at once, and a time limit that expires meanwhile would be our doing.
+        if self.scheduler is not None and self.scheduler.size and self.scheduler.release_held():
             return
         if kernel.outside is not None and kernel.outside.wait(self):
             return
@@ -294,15 +296,6 @@ class TimedLoop(asyncio.BaseEventLoop):
         """Whether none can go on here but tasks that are held: then their time has come."""
         scheduler = self.scheduler
         return scheduler is not None and scheduler.size > 0 and not self.kernel.rivals
-
-    def _release_rather_than_jump(self) -> bool:
-        """Only held tasks are ready. True if one was released.
-
-        Time never jumps over a task that could run: a loop that is idle runs it at once, and a
-        time limit that expires meanwhile would be our doing, not the program's.
-        """
-        scheduler = self.scheduler
-        return scheduler is not None and scheduler.release_held()
 
     def _wake_one(self, waiters: deque[asyncio.Future[None]]) -> bool:
         while waiters:

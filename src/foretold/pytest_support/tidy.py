@@ -54,11 +54,8 @@ def _kept(traceback: TracebackType | None) -> list[TracebackType]:
     for number, entry in enumerate(entries):
         if not is_library(entry.tb_frame.f_code.co_filename):
             return entries[number:]
-    return [] if _only_the_loop(entries) else entries
-
-
-def _only_the_loop(entries: list[TracebackType]) -> bool:
-    return all(entry.tb_frame.f_globals.get("__package__") == "asyncio" for entry in entries)
+    packages = [entry.tb_frame.f_globals.get("__package__") for entry in entries]
+    return [] if all(package == "asyncio" for package in packages) else entries
 
 
 def _joined(entries: list[TracebackType]) -> TracebackType | None:

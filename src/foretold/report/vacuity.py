@@ -38,7 +38,10 @@ def tally_lines(outcome: Outcome) -> list[str]:
     lines += _table(
         ("fault", "injected", "had effect"),
         [
-            (_cells(_fault(name, each)), judged and not happened(each))
+            (
+                _cells((name, each.injected, "not known" if each.effect is None else each.effect)),
+                judged and not happened(each),
+            )
             for name, each in faults.items()
         ],
     )
@@ -89,10 +92,6 @@ def _rules(rules: Mapping[str, RuleCount], empty: Collection[str]) -> list[str]:
 
 def _ranged(each: InvariantCount) -> str:
     return f"{each.ranged:,}" if each.told else "not told"
-
-
-def _fault(name: str, each: FaultCount) -> tuple[object, ...]:
-    return name, each.injected, "not known" if each.effect is None else each.effect
 
 
 def _cells(row: Sequence[object]) -> tuple[str, ...]:

@@ -99,14 +99,10 @@ def _subset_difference(seen: Any, expected: dict[str, Any], where: str) -> str |
         )
         if found is _MISSING:
             return f"{where} has no {key!r}: {seen!r}"
-        said = difference(found, wanted, _inside(where, key))
+        said = difference(found, wanted, key if where == "it" else f"{where}.{key}")
         if said:
             return said
     return None
-
-
-def _inside(where: str, key: str) -> str:
-    return key if where == "it" else f"{where}.{key}"
 
 
 def _list_difference(seen: Any, expected: list[Any], where: str) -> str | None:

@@ -247,7 +247,9 @@ class MachineRun:
             self.say(f"state = {self.kind.__name__}()")
             self._check_invariants()
             for _ in range(self.settings.stateful_step_count):
-                if self.world.failures or not self._goes_on():
+                if self.world.failures:
+                    break
+                if not self.source.chance(P_MORE, more_label(self.added)):
                     break
                 self._step()
         finally:
@@ -262,9 +264,6 @@ class MachineRun:
         return [SWARM_WEIGHTS[swarm.choose(3, rule.function.__name__)] for rule in self.rules]
 
     # One step
-
-    def _goes_on(self) -> bool:
-        return self.source.chance(P_MORE, more_label(self.added))
 
     def _step(self) -> None:
         machine, self.added = self.machine, []

@@ -273,12 +273,8 @@ def _kept(value: Any) -> Any:
 
 def _expected(given: Any) -> str:
     if isinstance(given, Exception):
-        return f"the model says no: {_said(given)}"
+        return f"the model says no: {type(given).__name__}: {given}".removesuffix(": ")
     return f"the model gives {shown(given)}"
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def _companion(course: Course) -> Companion | None:

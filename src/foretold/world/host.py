@@ -391,7 +391,7 @@ class Host:
         self.paused = False
         if self.appliance is not None:
             self.appliance.died()
-        self.world.keep_dead(self)
+        self.world.graves.extend(self.loops)
         self.descriptors.process_is_over = True
         self._end_files()
         if self.kernel.crew is not None and self is not self.world.home:

@@ -239,10 +239,6 @@ class World:
         """The loops of all processes that are not dead."""
         return [loop for host in self.hosts.values() for loop in host.loops]
 
-    def keep_dead(self, host: Host) -> None:
-        """Keep what a dead process was doing until the run is over."""
-        self.graves.extend(host.loops)
-
     def forget_the_dead(self) -> None:
         """Let go of all that dead processes were doing."""
         for loop in self.graves:

@@ -89,7 +89,8 @@ def kinds() -> set[type]:
 
 def learn(found: list[Any]) -> None:
     """Get to know engines that were found on the heap."""
-    behind_global = _engine_of_global()
+    get = getattr(_random_module(), "get_bit_generator", None)
+    behind_global = None if get is None else get()
     new = [e for e in found if id(e) not in _known and e is not behind_global]
     for engine in new:
         _known[id(engine)] = _Known(engine)
@@ -99,12 +100,6 @@ def learn(found: list[Any]) -> None:
     if unseeded:
         for engine, name in zip(unseeded, names_of(unseeded), strict=True):
             _known[id(engine)].name = name
-
-
-def _engine_of_global() -> Any:
-    module = _random_module()
-    get = getattr(module, "get_bit_generator", None)
-    return None if get is None else get()
 
 
 def _is_given_seed(engine: Any) -> bool:

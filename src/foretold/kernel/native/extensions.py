@@ -205,7 +205,9 @@ def _library() -> Any:
     except (build.Missing, OSError) as error:
         missing = str(error)
         return None
-    found.foretold_ask(ctypes.byref(_QUESTIONS), _path_of_ctypes())
+    of_ctypes = getattr(sys.modules.get("_ctypes"), "__file__", None)
+    path = None if of_ctypes is None else os.fsencode(of_ctypes)
+    found.foretold_ask(ctypes.byref(_QUESTIONS), path)
     found.foretold_rule(ord("b"), _SKIPPED, b"hooks-")
     for how, kind, text in _rules():
         found.foretold_rule(ord(how), kind, os.fsencode(text))
@@ -222,11 +224,6 @@ def _load(kept: os.PathLike[str], content: bytes) -> Any:
         return ctypes.PyDLL(f"/proc/self/fd/{number}")
     finally:
         os.close(number)
-
-
-def _path_of_ctypes() -> bytes | None:
-    path = getattr(sys.modules.get("_ctypes"), "__file__", None)
-    return None if path is None else os.fsencode(path)
 
 
 missing = ""

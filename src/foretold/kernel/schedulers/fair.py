@@ -60,7 +60,9 @@ class RankedScheduler(Scheduler):
             self.decisions += 1
             self._picks += 1
             if self._picks == self.fair_after + 1:
-                self._turn_fair()
+                self.turned_fair = True
+                self._heap = [(each.arrival, arrival, each) for _, arrival, each in self._heap]
+                heapq.heapify(self._heap)
             elif self._picks <= self.fair_after:
                 self.at_pick()
                 if self._picks >= self._look_at:
@@ -80,11 +82,6 @@ class RankedScheduler(Scheduler):
             self._oldest, self._oldest_since = arrival, self._picks
         elif self.has_waited(handle, self._picks - self._oldest_since):
             self.fair_after = self._picks
-
-    def _turn_fair(self) -> None:
-        self.turned_fair = True
-        self._heap = [(handle.arrival, arrival, handle) for _, arrival, handle in self._heap]
-        heapq.heapify(self._heap)
 
     def _prefers(self, callback: AnyHandle) -> bool:
         self._passed_over += 1

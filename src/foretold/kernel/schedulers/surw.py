@@ -48,16 +48,14 @@ class SurwScheduler(Scheduler):
             return None
         return frozenset(self.generator.sample(names, self.generator.randrange(1, _FEW + 1)))
 
-    def _looks_at(self, name: str) -> bool:
-        focus = self._focus
-        return focus is None or name in focus or kind_of(name) in focus
-
     def add(self, handle: AnyHandle) -> None:
         self.size += 1
         actor = handle.actor
         if actor not in self._expected:
-            expected = expected_of(self.profile, actor.name, self._guess)
-            self._expected[actor] = expected if self._looks_at(actor.name) else 0
+            name, focus = actor.name, self._focus
+            looks_at = focus is None or name in focus or kind_of(name) in focus
+            expected = expected_of(self.profile, name, self._guess)
+            self._expected[actor] = expected if looks_at else 0
         if self._expected[actor]:
             self._pool.append(handle)
         else:

@@ -102,8 +102,9 @@ def begin_threads(crew: Crew) -> None:
 def start_strand(crew: Crew, function: Callable[..., Any], args: Any, names: Any) -> Strand:
     """A new thread of a host; it runs when the tape lets it."""
     begin_threads(crew)
-    strand = Strand(crew, crew.kernel.register.enrol(_name_of(function)))
     thread = getattr(function, "__self__", None)
+    name = thread.name if isinstance(thread, threading.Thread) else label_of(function)
+    strand = Strand(crew, crew.kernel.register.enrol(name))
     strand.daemon = True  # Python itself never waits for those that are no Thread
     if isinstance(thread, threading.Thread):
         strand.thread, strand.daemon = thread, thread.daemon
@@ -130,11 +131,6 @@ def launch(strand: Strand, work: Callable[[], Any]) -> None:
     else:
         ident = real.start_new_thread(_life, (strand, work))
     take_part(strand, ident)
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    thread = getattr(function, "__self__", None)
-    return thread.name if isinstance(thread, threading.Thread) else label_of(function)
 
 
 def _life(strand: Strand, work: Callable[[], Any]) -> None:

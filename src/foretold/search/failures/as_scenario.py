@@ -101,7 +101,9 @@ def _of_machine(name: str, cls: type[Machine], tape: Tape) -> dict[str, Any]:
     choices = {
         stream: given
         for stream, given in tape.choices.items()
-        if not stream.startswith(f"{STREAM}/") or stream in kept or not _is_slot(stream)
+        if not stream.startswith(f"{STREAM}/")
+        or stream in kept
+        or not stream.removeprefix(f"{STREAM}/").isdecimal()
     }
     rest = tape.derived(choices=choices)
     actors = words_of(cls, str(tape.settings.get("machine", ""))).actors or ()
@@ -113,10 +115,6 @@ def _of_machine(name: str, cls: type[Machine], tape: Tape) -> dict[str, Any]:
         "steps": written,
         "replay": replay_text(rest),
     }
-
-
-def _is_slot(stream: str) -> bool:
-    return stream.removeprefix(f"{STREAM}/").isdecimal()
 
 
 def _in_order(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -342,12 +342,10 @@ def _steps_on(host: str, events: Sequence[Event]) -> list[Event]:
     return [
         event
         for event in events
-        if event.host == host and isinstance(event, Resumed) and _is_users(event.place)
+        if event.host == host
+        and isinstance(event, Resumed)
+        and (event.place is None or not is_library(event.place.file))
     ]
-
-
-def _is_users(place: Place | None) -> bool:
-    return place is None or not is_library(place.file)
 
 
 # A fault

@@ -82,8 +82,3 @@ def _with_calls(tape: Tape, kept: Sequence[int]) -> dict[str, Sequence[Choice]]:
     program = {n: entries for n, entries in tape.choices.items() if n.partition("/")[0] in PROGRAM}
     gone = set(slots_of(tape)).difference(kept)
     return program | {f"machine/{slot}": () for slot in gone}
-
-
-def is_shorter(tape: Tape, other: Tape) -> bool:
-    """By the number of calls alone."""
-    return calls_in(tape) < calls_in(other)

@@ -242,7 +242,7 @@ class Workshop:
             shrinking = Shrinking(self._again, found.signature, allowance, ahead=self._ahead)
             smaller = shrinking.smallest(tape)
             found.shrink_runs += shrinking.runs
-            if shorter.is_shorter(smaller, found.tape):
+            if shorter.calls_in(smaller) < shorter.calls_in(found.tape):
                 found.tape = smaller
 
     def _try_stock(self, found: Failure) -> None:

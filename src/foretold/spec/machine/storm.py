@@ -258,7 +258,9 @@ class Storm:
 
     def _like(self, like: int, number: int, stream: Stream, actor: Any, first: Call) -> Call | None:
         course = self._course
-        user = first.actor if self._is_same_user(stream) else actor
+        user = actor
+        if course.machine.foretold_acts_twice and stream.chance(P_SAME_USER, "by the same user"):
+            user = first.actor
         if like == TWIN and course.is_possible(first.rule, user):
             call: Call | None = twin(number, first, user)
         else:
@@ -280,11 +282,6 @@ class Storm:
             if not things or (call is not None and things & things_of(call)):
                 break
         return call
-
-    def _is_same_user(self, stream: Stream) -> bool:
-        if not self._course.machine.foretold_acts_twice:
-            return False
-        return stream.chance(P_SAME_USER, "by the same user")
 
     async def _begin(self, call: Call, pause_s: float) -> None:
         """Begin a call. What it draws of randomness is its own, in each order the same."""

@@ -102,7 +102,7 @@ class Values:
         if "not" in schema:
             document = self.document
             found = Persistent(found, lambda value: mismatch(document, schema, value) is None)
-        examples = [e for e in (*_listed(schema), *_one(schema, "example")) if e is not None]
+        examples = [e for e in (*_listed(schema), schema.get("example")) if e is not None]
         # After the others: an example is seldom the simplest value.
         return st.one_of(found, st.sampled_from(examples)) if examples else found
 
@@ -296,10 +296,6 @@ def _guessed(schema: Schema) -> str:
 def _listed(schema: Schema) -> list[Any]:
     given = schema.get("examples")
     return given if isinstance(given, list) else []
-
-
-def _one(schema: Schema, key: str) -> list[Any]:
-    return [schema[key]] if key in schema else []
 
 
 def _any_json() -> Strategy:

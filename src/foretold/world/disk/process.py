@@ -153,11 +153,6 @@ class Process:
         for each in self.maps:
             each.give()
 
-    def refresh_maps(self) -> None:
-        """What was written to files is in their mappings."""
-        for each in self.maps:
-            each.take()
-
     def give(self, opened: OpenFile) -> int:
         """A descriptor for an open file."""
         opened.process = self  # type: ignore[assignment]  # all processes are Calls
@@ -217,8 +212,8 @@ class Process:
         """A call takes its time, and stands in the trace. By its size alone: what is written may
         hold addresses, as logs do, and paths may hold pytest's numbers. Not so what a module's top
         level reads: the next run finds the module there."""
-        if self.maps:
-            self.refresh_maps()
+        for each in self.maps:  # what was written to files is in their mappings
+            each.take()
         computer = computer_of(get_ident())
         if computer is not None and computer.is_importing:
             return

@@ -95,18 +95,15 @@ class Network:
         key = (source.name, target.name)
         found = self._paths.get(key)
         if found is None:
-            found = self._paths[key] = self._new_path(loopback=source is target)
+            is_loopback = source is target
+            found = Path(0, 0) if is_loopback else replace(self._default, waiting=[], usual={})
+            self._paths[key] = found
             if self.trace.detail:
                 found.on_late = partial(self._keep_late, source, target, found)
             if self.on_first_talk is not None and source is not target:
                 told, self.on_first_talk = self.on_first_talk, None
                 told()
         return found
-
-    def _new_path(self, *, loopback: bool) -> Path:
-        if loopback:
-            return Path(0, 0)
-        return replace(self._default, waiting=[], usual={})
 
     def _keep_late(self, source: Stack, target: Stack, path: Path, takes_ns: int) -> None:
         """For the story: this message is slower than it could be, by the tape."""
@@ -411,12 +408,9 @@ class Network:
         until_ns = self.now_ns() + to_ns(seconds)
         for path in self._both(a, b):
             path.clogged_until_ns = max(path.clogged_until_ns, until_ns)
-            self._end_clog_later(path)
+            timer = self.wire.timer(path.clogged_until_ns, self._end_clog, path)
+            timer.vain = lambda path=path: not path.waiting
         self._note(f"clog {self._stack(a).name} <-> {self._stack(b).name} for {seconds:g} s")
-
-    def _end_clog_later(self, path: Path) -> None:
-        timer = self.wire.timer(path.clogged_until_ns, self._end_clog, path)
-        timer.vain = lambda: not path.waiting
 
     def _end_clog(self, path: Path) -> None:
         if path.clogged_until_ns <= self.wire.now_ns:

@@ -426,14 +426,11 @@ class WorldSocket(socket.socket):
             return self._send_bytes(end, view, flags)
 
     def _send_bytes(self, end: TcpEnd, data: bytes | bytearray | memoryview, flags: int) -> int:
-        if flags & (socket.MSG_DONTWAIT | socket.MSG_OOB):
-            return self._send_with(end, data, flags)
-        return self._patiently(end.writable, lambda: end.send(data))
-
-    def _send_with(self, end: TcpEnd, data: Any, flags: int) -> int:
         if flags & socket.MSG_OOB:
             raise os_error(errno.EOPNOTSUPP)
-        return end.send(data)
+        if flags & socket.MSG_DONTWAIT:
+            return end.send(data)
+        return self._patiently(end.writable, lambda: end.send(data))
 
     def _send_datagram(self, end: UdpEnd, data: bytes, address: Any, flags: int) -> int:
         if isinstance(end, UnixDatagrams):

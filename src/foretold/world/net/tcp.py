@@ -273,7 +273,8 @@ class TcpEnd(Delivery):
             if window <= 0:
                 return
             size = self._segment_bytes if self.outgoing_bytes < BULK_BYTES else self._bulk_bytes
-            segment = self._cut_segment(min(window, size))
+            segment = take(self.outgoing, min(window, size))
+            self.outgoing_bytes -= len(segment)
             self.inflight_bytes += len(segment)
             self._send_segment(segment, now_ns)
         if self.fin_wanted and not self.fin_sent:
@@ -298,11 +299,6 @@ class TcpEnd(Delivery):
         if self.over or self.closed_by_program:
             self.stack.linger(self)
 
-    def _cut_segment(self, size: int) -> bytes:
-        chunk = take(self.outgoing, size)
-        self.outgoing_bytes -= len(chunk)
-        return chunk
-
     def _send_segment(self, segment: bytes, now_ns: int) -> None:
         self._unacknowledged_bytes += len(segment)
         # Bandwidth is what programs get: headers are not counted.
@@ -318,7 +314,9 @@ class TcpEnd(Delivery):
         sender = self._peer()
         now_ns = self.network.wire.now_ns
         if self.state != OPEN or self.deaf:
-            self._refuse_data(sender)
+            self._refuse(sender)  # nobody will ever read it
+            if not self.closed_by_program:  # shut down in both directions: Linux gives up on it too
+                self._fail(errno.ECONNRESET)
             return
         self._last_heard_ns = now_ns
         self.received.append(segment)
@@ -347,12 +345,6 @@ class TcpEnd(Delivery):
                 sender.acknowledged(size, when_ns)
 
         back.waiting.append(acknowledge)
-
-    def _refuse_data(self, sender: TcpEnd) -> None:
-        """Nobody will ever read it."""
-        self._refuse(sender)
-        if not self.closed_by_program:  # shut down in both directions: Linux gives up on it too
-            self._fail(errno.ECONNRESET)
 
     def _note(self, what: str, content: bytes) -> None:
         """Put what crossed the seam into the trace.
