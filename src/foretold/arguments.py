@@ -34,6 +34,12 @@ def nearest(word: object, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def known_words(word: object, known: Iterable[str]) -> str:
+    """`a, random. Did you mean 'random'?`: all words that there are, and the one that is near."""
+    words = list(known)
+    return f"{', '.join(words)}.{nearest(word, words)}"
+
+
 def check_word(name: str, value: object, known: Iterable[str], *, none: str = "") -> None:
     """One of a few words; or None, if that means something, which `none` says."""
     words = list(known)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words, nearest
 from foretold.errors import UsageError
 from foretold.harness.declare import declared_by
 from foretold.harness.ports import Ports
@@ -77,10 +77,8 @@ class Harness:
         """With this wiring; the first, if none is named."""
         chosen = wiring or next(iter(self.wirings))
         if chosen not in self.wirings:
-            known = ", ".join(self.wirings)
-            raise UsageError(
-                f"there is no wiring {chosen!r}; there are {known}.{nearest(chosen, self.wirings)}"
-            )
+            known = known_words(chosen, self.wirings)
+            raise UsageError(f"there is no wiring {chosen!r}; there are {known}")
         return HarnessConfig(
             self.application, self.wirings[chosen], self.actors or {}, self.strategies
         )

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from foretold.arguments import check_whole, nearest
+from foretold.arguments import check_whole, known_words
 from foretold.errors import TapeError, UsageError
 from foretold.harness.factory import Harness, HarnessFactory
 from foretold.harness.machines import scripted, words_of
@@ -93,10 +93,9 @@ class ScenarioProgram:
 
     def _known_wiring(self, target: Harness, wiring: str) -> None:
         if wiring not in target.wirings:
+            known = known_words(wiring, target.wirings)
             raise self.scenario.problem(
-                "wiring",
-                f"there is no wiring {wiring!r}; there are {', '.join(target.wirings)}."
-                f"{nearest(wiring, target.wirings)}",
+                "wiring", f"there is no wiring {wiring!r}; there are {known}"
             )
 
     def __call__(self, world: World) -> Any:

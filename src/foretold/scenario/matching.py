@@ -18,7 +18,7 @@ import operator
 from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words
 from foretold.scenario.source import Node, problem
 
 _COMPARED: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
@@ -55,8 +55,7 @@ def check_expectation(node: Node, file: str) -> None:
             raise problem(
                 file,
                 node.keys[key],
-                f"{key!r} compares nothing; there are {', '.join(MATCHERS)}."
-                f"{nearest(key, MATCHERS)}",
+                f"{key!r} compares nothing; there are {known_words(key, MATCHERS)}",
             )
         if len(node.value) > 1:
             raise problem(file, node.keys[key], f"a mapping with {key} has no other key")

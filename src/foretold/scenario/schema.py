@@ -12,7 +12,7 @@ import re
 from importlib import resources
 from typing import Any
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words, nearest
 from foretold.errors import ScenarioError
 from foretold.scenario.source import Mark, Node, problem
 
@@ -117,10 +117,9 @@ class _Check:
             known = ", ".join(kinds)
             raise self._error(node.mark, f"a step has a kind, one of {known}: write kind: act")
         if not isinstance(given.value, str) or given.value not in kinds:
+            known = known_words(given.value, kinds)
             raise self._error(
-                given.mark,
-                f"{given.plain()!r} is not a kind of step; there are {', '.join(kinds)}."
-                f"{nearest(given.value, kinds)}",
+                given.mark, f"{given.plain()!r} is not a kind of step; there are {known}"
             )
         self._mapping(node, kinds[given.value], f"a step of the kind {given.value}")
 

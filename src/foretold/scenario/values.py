@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words
 from foretold.errors import UsageError
 from foretold.scenario.source import Mark, Node, problem
 from foretold.spec.workload import between, choose, draw
@@ -67,11 +67,8 @@ def read_value(node: Node, file: str, *, compares: bool = False) -> Any:
 def _read_drawn(node: Node, key: str, file: str) -> Drawn:
     mark = node.keys[key]
     if key not in DRAWN:
-        raise problem(
-            file,
-            mark,
-            f"{key!r} is not a way to draw; there are {', '.join(DRAWN)}.{nearest(key, DRAWN)}",
-        )
+        known = known_words(key, DRAWN)
+        raise problem(file, mark, f"{key!r} is not a way to draw; there are {known}")
     if len(node.value) > 1:
         raise problem(file, mark, f"a mapping with {key} has no other key")
     given = node.value[key]

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words
 from foretold.errors import PropertyViolated, Unforeseen, Unfulfilled, UsageError
 from foretold.spec.machine.calls import Call
 from foretold.spec.machine.course import COMPANIONS, Companion, Course
@@ -121,10 +121,9 @@ class Prophecy:
 
     def _checked(self, outcome: str) -> str:
         if outcome not in self.outcomes:
-            known = ", ".join(self.outcomes)
+            known = known_words(outcome, self.outcomes)
             raise UsageError(
-                f"the prophecy {self.name!r} has no outcome {outcome!r}; it has {known}."
-                f"{nearest(outcome, list(self.outcomes))}"
+                f"the prophecy {self.name!r} has no outcome {outcome!r}; it has {known}"
             )
         return outcome
 
@@ -135,11 +134,9 @@ def _kind(name: str, outcome: str, given: Any) -> str | None:
         given = next(iter(given))
     if given is None or given in KINDS:
         return None if given is None else str(given)
-    known = ", ".join(KINDS)
-    meant = nearest(given, list(KINDS)) if isinstance(given, str) else ""
     raise UsageError(
         f"the prophecy {name!r}: the outcome {outcome!r} is None, or a fault that can strike one "
-        f"call; got {given!r}. There are {known}.{meant}\n  right: {RIGHT}"
+        f"call; got {given!r}. There are {known_words(given, KINDS)}\n  right: {RIGHT}"
     )
 
 

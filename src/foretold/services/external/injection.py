@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words
 from foretold.errors import UsageError
 from foretold.services.external.script import ExternalCall, ScriptedAnswer, reason_of
 from foretold.world.faults.external import FAILURES
@@ -65,10 +65,8 @@ class Injection:
         """The next call that fits fails in this way."""
         kind = kind if kind in FAILURES else f"external_{kind}"
         if kind not in FAILURES:
-            raise UsageError(
-                f"fail_next({kind!r}): there is no such failure; there are {', '.join(FAILURES)}."
-                f"{nearest(kind, FAILURES)}"
-            )
+            known = known_words(kind, FAILURES)
+            raise UsageError(f"fail_next({kind!r}): there is no such failure; there are {known}")
         failure = ExternalFailure(kind, method, path)
         self.armed.append(failure)
         return failure

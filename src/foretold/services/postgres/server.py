@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words
 from foretold.errors import UsageError
 from foretold.services.postgres.gateway import Access, Gateway
 from foretold.services.postgres.injection import (
@@ -95,11 +95,8 @@ class Postgres:
         long the server is down."""
         kind = CODES.get(kind, kind.removeprefix("db_"))
         if kind not in MOMENTS:
-            known = ", ".join(MOMENTS)
-            raise UsageError(
-                f"fail_next({kind!r}): there is no such failure; there are {known}."
-                f"{nearest(kind, MOMENTS)}"
-            )
+            known = known_words(kind, MOMENTS)
+            raise UsageError(f"fail_next({kind!r}): there is no such failure; there are {known}")
         usual = DOWN_S if MOMENTS[kind] == SERVER else SLOW_S
         lasts_ns = round((usual if seconds is None else seconds) * S)
         failure = DatabaseFailure(kind, sql and sql.lower(), lasts_ns, by_hand=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words
 from foretold.errors import UsageError
 from foretold.kernel.clock import NS, to_ns
 from foretold.world.faults.web import FAILURES, LATE
@@ -107,11 +107,8 @@ class RequestInjection:
     def arm(self, kind: str, method: str | None, path: str | None) -> RequestFailure:
         """The next request that fits fails in this way."""
         if kind not in (*FAILURES, LATE):
-            known = ", ".join((*FAILURES, LATE))
-            raise UsageError(
-                f"fail_next({kind!r}): there is no such failure; there are {known}."
-                f"{nearest(kind, (*FAILURES, LATE))}"
-            )
+            known = known_words(kind, (*FAILURES, LATE))
+            raise UsageError(f"fail_next({kind!r}): there is no such failure; there are {known}")
         failure = RequestFailure(kind, method, path)
         self.armed.append(failure)
         return failure

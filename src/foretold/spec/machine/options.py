@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from foretold.arguments import check_number, check_whole, nearest
+from foretold.arguments import check_number, check_whole, known_words
 from foretold.errors import TapeError, UsageError
 from foretold.spec.machine.actors import check_actors
 
@@ -37,10 +37,9 @@ class MachineOptions:
         self.check_kinds(where)
         for name, weight in self.weights.items():
             if name not in rules:
-                known = ", ".join(rules)
                 raise UsageError(
-                    f"{where}: weights has {name!r}, and there is no such rule; there are {known}."
-                    f"{nearest(name, rules)}"
+                    f"{where}: weights has {name!r}, and there is no such rule; there are "
+                    f"{known_words(name, rules)}"
                 )
             check_number(f"the weight of {name}", weight, at_least=0)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from foretold.arguments import nearest, signature_of
+from foretold.arguments import known_words, signature_of
 from foretold.errors import Refused, UsageError
 from foretold.spec.machine.bundles import SHELVES, Shelves
 from foretold.spec.machine.calls import RUNNING, Call
@@ -403,11 +403,8 @@ def _chosen(operations: list[ApiOperation], only: list[str], skip: list[str]) ->
 
     for name in (*only, *skip):
         if not any(is_named(each, [name]) for each in operations):
-            known = [each.name for each in operations]
-            raise UsageError(
-                f"foretold.openapi: there is no operation {name!r}; there are {', '.join(known)}."
-                f"{nearest(name, known)}"
-            )
+            known = known_words(name, [each.name for each in operations])
+            raise UsageError(f"foretold.openapi: there is no operation {name!r}; there are {known}")
     left = []
     for each in operations:
         if is_named(each, skip) or (only and not is_named(each, only)):

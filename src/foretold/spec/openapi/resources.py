@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words
 from foretold.errors import UsageError
 from foretold.spec.openapi.document import ApiOperation, Document, Parameter
 
@@ -120,8 +120,8 @@ class Resources:
             if resource not in known:
                 raise UsageError(
                     f"foretold.openapi(feeds=…): {name!r} should name a {resource!r}, but no "
-                    f"response has the id of one. Known resources: {', '.join(sorted(known))}."
-                    f"{nearest(resource, known)}"
+                    f"response has the id of one. Known resources: "
+                    f"{known_words(resource, sorted(known))}"
                 )
 
     def _named_in_requests(self) -> Iterator[Key]:

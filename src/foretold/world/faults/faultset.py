@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from foretold.arguments import nearest
+from foretold.arguments import known_words, nearest
 from foretold.errors import UsageError
 from foretold.world.faults.aim import AT, Aim, Aimed, aim_at, aim_of
 from foretold.world.faults.kind import Kind
@@ -73,11 +73,8 @@ class FaultSet:
     def _check(self, names: tuple[str, ...], verb: str) -> None:
         for name in names:
             if not any(_is_named(kind, (name,)) for kind in self.kinds):
-                known = ", ".join(self.kinds)
-                raise UsageError(
-                    f"{verb}({name!r}): this set has no such kind; it has {known}."
-                    f"{nearest(name, self.kinds)}"
-                )
+                known = known_words(name, self.kinds)
+                raise UsageError(f"{verb}({name!r}): this set has no such kind; it has {known}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.kinds)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from foretold import handles
-from foretold.arguments import check_number, check_whole, nearest
+from foretold.arguments import check_number, check_whole, known_words
 from foretold.errors import UsageError
 from foretold.kernel.clock import to_ns
 from foretold.kernel.computer import running
@@ -285,11 +285,8 @@ class Network:
     def _stack(self, host: HostName) -> Stack:
         name = host if isinstance(host, str) else getattr(host, "name", host)
         if not isinstance(name, str) or name not in self.stacks:
-            known = ", ".join(self.stacks)
-            raise UsageError(
-                f"there is no host {name!r} in this world; there are {known}."
-                f"{nearest(name, self.stacks)}"
-            )
+            known = known_words(name, self.stacks)
+            raise UsageError(f"there is no host {name!r} in this world; there are {known}")
         return self.stacks[name]
 
     def _between(self, between: tuple[HostName, HostName] | None) -> Iterator[Path]:
