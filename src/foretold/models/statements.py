@@ -9,18 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 
-class Where:
+class _Statement:
+    """It is what its SQL says: two with the same SQL are equal."""
+
+    __slots__ = ("sql",)
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+
+    def __repr__(self) -> str:
+        return self.sql
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.sql == other.sql
+
+    def __hash__(self) -> int:
+        return hash(self.sql)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class Where(_Statement):
     """Which rows: the condition in SQL, and the same as a function of key and value."""
 
-    __slots__ = ("holds", "keys", "sql")
+    __slots__ = ("holds", "keys")
 
     def __init__(
         self, sql: str, holds: Callable[[Any, Any], bool], keys: tuple[Any, ...] | None = None
     ) -> None:
-        self.sql = sql
+        super().__init__(sql)
         self.holds = holds
         self.keys = keys
         """If these keys alone can fit: there is no need to look at others."""
@@ -28,26 +49,14 @@ class Where:
     def __call__(self, key: Any, value: Any) -> bool:
         return bool(self.holds(key, value))
 
-    def __repr__(self) -> str:
-        return self.sql
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Where) and self.sql == other.sql
-
-    def __hash__(self) -> int:
-        return hash(self.sql)
-
-    def __deepcopy__(self, memo: object) -> Where:
-        return self
-
-
-class Change:
+class Change(_Statement):
     """What becomes of a value: the expression in SQL, and the same as a function."""
 
-    __slots__ = ("becomes", "sql")
+    __slots__ = ("becomes",)
 
     def __init__(self, sql: str, becomes: Callable[[Any], Any]) -> None:
-        self.sql = sql
+        super().__init__(sql)
         self.becomes = becomes
 
     def __call__(self, value: Any) -> Any:
@@ -55,15 +64,6 @@ class Change:
 
     def __repr__(self) -> str:
         return f"v = {self.sql}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Change) and self.sql == other.sql
-
-    def __hash__(self) -> int:
-        return hash(self.sql)
-
-    def __deepcopy__(self, memo: object) -> Change:
-        return self
 
 
 @lru_cache(maxsize=1_000)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from foretold.errors import EscapedWorld
 from foretold.kernel import real
+from foretold.kernel.computer import Computer
 from foretold.kernel.native import extensions
 from foretold.kernel.threads.baton import StrandEnded, strands
 from foretold.kernel.waiting import traceback_of
@@ -188,10 +189,10 @@ class ExtensionCalls:
         extensions.throw(error)
 
 
-class ImportCalls:
-    """Who answers C code while a module is imported: as if it had been when the world began."""
+class CallsOutsideRuns:
+    """What C code asks of a computer that is no host: the time, sleep and random bytes."""
 
-    def __init__(self, computer: ImportTime) -> None:
+    def __init__(self, computer: Computer) -> None:
         self._computer = computer
 
     def now(self, kind: int) -> int:
@@ -205,6 +206,12 @@ class ImportCalls:
 
     def entropy(self, library: str, n: int) -> bytes:
         return self._computer.entropy(n)
+
+
+class ImportCalls(CallsOutsideRuns):
+    """Who answers C code while a module is imported: as if it had been when the world began."""
+
+    _computer: ImportTime
 
     def descriptor(self, call: str, fd: int | str, *args: Any) -> Any:
         calls: Any = self._computer.host.answer("extensions")

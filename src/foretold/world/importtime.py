@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from foretold.kernel.computer import Answers
 from foretold.tape.streams import generator_for
 from foretold.world.extensions import ImportCalls
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 class ImportTime:
     def __init__(self, host: Host, module: str) -> None:
         self.host = host
+        self.calls = host.calls
         self._module = module
         self._random = generator_for(0, f"import {module}")
 
@@ -45,10 +45,6 @@ class ImportTime:
         return self.host.node()
 
     is_importing = True
-
-    @property
-    def calls(self) -> Answers:
-        return self.host.calls
 
     def spin(self) -> None:
         self.host.spin()

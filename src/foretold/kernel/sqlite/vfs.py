@@ -251,62 +251,57 @@ def _close(file: int) -> int:
     return Code.OK
 
 
-def _read(file: int, buffer: int, n: int, offset: int) -> int:
-    opened = files[file]
-    try:
-        data = opened.read(n, offset)
-    except BaseException as error:
-        return _code(error, Code.IOERR_CORRUPTFS, opened.databases)
+def _failing_as(code: Code) -> Callable[[Callable[..., int | None]], Callable[..., int]]:
+    """A call about an open file. It has succeeded unless it says otherwise; what it raises becomes
+    this code."""
+
+    def decorate(function: Callable[..., int | None]) -> Callable[..., int]:
+        def called(file: int, *args: Any) -> int:
+            opened = files[file]
+            try:
+                return function(opened, *args) or Code.OK
+            except BaseException as error:
+                return _code(error, code, opened.databases)
+
+        return called
+
+    return decorate
+
+
+@_failing_as(Code.IOERR_CORRUPTFS)
+def _read(opened: FileForSQLite, buffer: int, n: int, offset: int) -> int | None:
+    data = opened.read(n, offset)
     got = len(data)
     _copy(buffer, data, got)
     if got == n:
-        return 0
+        return None
     memset(buffer + got, 0, n - got)
     return Code.IOERR_SHORT_READ
 
 
-def _write(file: int, buffer: int, n: int, offset: int) -> int:
-    opened = files[file]
-    try:
-        opened.write(_bytes_at(buffer, n), offset)
-    except BaseException as error:
-        return _code(error, Code.IOERR_WRITE, opened.databases)
-    return 0
+@_failing_as(Code.IOERR_WRITE)
+def _write(opened: FileForSQLite, buffer: int, n: int, offset: int) -> None:
+    opened.write(_bytes_at(buffer, n), offset)
 
 
-def _truncate(file: int, size: int) -> int:
-    opened = files[file]
-    try:
-        opened.truncate(size)
-    except BaseException as error:
-        return _code(error, Code.IOERR_TRUNCATE, opened.databases)
-    return 0
+@_failing_as(Code.IOERR_TRUNCATE)
+def _truncate(opened: FileForSQLite, size: int) -> None:
+    opened.truncate(size)
 
 
-def _sync(file: int, flags: int) -> int:
-    opened = files[file]
-    try:
-        opened.sync()
-    except BaseException as error:
-        return _code(error, Code.IOERR_FSYNC, opened.databases)
-    return 0
+@_failing_as(Code.IOERR_FSYNC)
+def _sync(opened: FileForSQLite, flags: int) -> None:
+    opened.sync()
 
 
-def _file_size(file: int, out: int) -> int:
-    opened = files[file]
-    try:
-        c_int64.from_address(out).value = opened.size()
-    except BaseException as error:
-        return _code(error, Code.IOERR_FSTAT, opened.databases)
-    return 0
+@_failing_as(Code.IOERR_FSTAT)
+def _file_size(opened: FileForSQLite, out: int) -> None:
+    c_int64.from_address(out).value = opened.size()
 
 
-def _lock(file: int, level: int) -> int:
-    opened = files[file]
-    try:
-        return Code.OK if opened.lock(level) else Code.BUSY
-    except BaseException as error:
-        return _code(error, Code.IOERR_LOCK, opened.databases)
+@_failing_as(Code.IOERR_LOCK)
+def _lock(opened: FileForSQLite, level: int) -> int:
+    return Code.OK if opened.lock(level) else Code.BUSY
 
 
 def _unlock(file: int, level: int) -> int:
@@ -358,25 +353,18 @@ def _device_characteristics(file: int) -> int:
 # --- memory that the connections to one database share, in WAL mode --------------------------
 
 
-def _shm_map(file: int, number: int, size: int, extend: int, out: int) -> int:
-    opened = files[file]
-    try:
-        region = opened.shm_region(number, size, extend=bool(extend))
-    except BaseException as error:
-        return _code(error, Code.IOERR_SHMOPEN, opened.databases)
-    c_void_p.from_address(out).value = region
-    return Code.OK
+@_failing_as(Code.IOERR_SHMOPEN)
+def _shm_map(opened: FileForSQLite, number: int, size: int, extend: int, out: int) -> None:
+    c_void_p.from_address(out).value = opened.shm_region(number, size, extend=bool(extend))
 
 
-def _shm_lock(file: int, first: int, n: int, flags: int) -> int:
-    opened, exclusive = files[file], bool(flags & SHM_EXCLUSIVE)
-    if not flags & SHM_LOCK:
-        opened.shm_unlock(first, n, exclusive=exclusive)
-        return Code.OK
-    try:
+@_failing_as(Code.IOERR_LOCK)
+def _shm_lock(opened: FileForSQLite, first: int, n: int, flags: int) -> int:
+    exclusive = bool(flags & SHM_EXCLUSIVE)
+    if flags & SHM_LOCK:
         return Code.OK if opened.shm_lock(first, n, exclusive=exclusive) else Code.BUSY
-    except BaseException as error:
-        return _code(error, Code.IOERR_LOCK, opened.databases)
+    opened.shm_unlock(first, n, exclusive=exclusive)
+    return Code.OK
 
 
 def _shm_barrier(file: int) -> None:

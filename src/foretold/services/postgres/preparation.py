@@ -18,10 +18,10 @@ from foretold.kernel import fence, real
 from foretold.kernel.computer import Answers, running
 from foretold.kernel.native import extensions
 from foretold.tape.streams import generator_for
+from foretold.world.extensions import CallsOutsideRuns
 
 BEGINS_US: Final = 1_767_139_200_000_000  # a day before worlds begin
 _SEED: Final = 20_260_101
-_WALL: Final = 0  # of the three kinds of clocks that C code reads
 
 
 class Preparation:
@@ -77,23 +77,6 @@ class Preparation:
         raise EscapedWorld(f"{call} does not work in the function of a schema.\n{why}")
 
 
-class _OfExtensions:
-    """What C code of the thread asks: as `ExtensionCalls` for a host."""
-
-    def __init__(self, computer: Preparation) -> None:
-        self._computer = computer
-
-    def now(self, kind: int) -> int:
-        computer = self._computer
-        if kind == _WALL:
-            return computer.wall_ns()
-        return computer.monotonic_ns() if kind == _WALL + 1 else computer.cpu_ns()
-
-    def sleep_ns(self, ns: int) -> None:
-        self._computer.sleep_ns(ns)
-
-    def entropy(self, library: str, n: int) -> bytes:
-        return self._computer.entropy(n)
-
+class _OfExtensions(CallsOutsideRuns):
     def failed(self, error: BaseException) -> None:
         """What went wrong here is raised by the library itself."""
