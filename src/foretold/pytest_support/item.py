@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from foretold.errors import UsageError, Vacuous
 from foretold.pytest_support.fixtures import check_fixtures, shared_by_runs
@@ -24,24 +24,14 @@ from foretold.search.planning.learning import learned_before
 from foretold.search.workers.warming import cold
 from foretold.tape.file import load
 
-
-class ShellOptions(Protocol):
-    """What the plugin's shell found on the command line, in the environment and in the ini-file."""
-
-    pinned_seed: int | None
-    fresh_seed: int
-    run_seed: int | None
-    run_profile: str
-    runs: int | None
-    replay: Path | None
-    vacuity: str
-    declared_early: frozenset[str]
+if TYPE_CHECKING:
+    from _foretold_pytest import Options
 
 
 class ItemTrial:
     """What is needed to try the item that pytest is running."""
 
-    def __init__(self, item: Any, options: ShellOptions, record: dict[str, Any]) -> None:
+    def __init__(self, item: Any, options: Options, record: dict[str, Any]) -> None:
         self.item = item
         self.options = options
         self.record = record
@@ -106,7 +96,7 @@ _current: ItemTrial | None = None
 
 
 @contextmanager
-def running(item: Any, options: ShellOptions, record: dict[str, Any]) -> Iterator[None]:
+def running(item: Any, options: Options, record: dict[str, Any]) -> Iterator[None]:
     """While pytest calls the item's function."""
     global _current
     former, _current = _current, ItemTrial(item, options, record)

@@ -8,12 +8,12 @@ import shlex
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from foretold.errors import ForetoldError
-from foretold.pytest_support.item import ShellOptions, shown_path
+from foretold.pytest_support.item import shown_path
 from foretold.pytest_support.seeds import seed_for
 from foretold.pytest_support.simulation import Simulation
 from foretold.pytest_support.tidy import tidy
@@ -25,6 +25,9 @@ from foretold.search.failures.failure import Failure
 from foretold.search.failures.store import Store
 from foretold.search.workers.targets import find_scenario
 from foretold.world.run import bind_main
+
+if TYPE_CHECKING:
+    from _foretold_pytest import Options
 
 
 class ScenarioFile(pytest.File):
@@ -48,10 +51,10 @@ class ScenarioItem(pytest.Item):
     def __init__(self, *, play: Play, **names: Any) -> None:
         super().__init__(**names)
         self.play = play
-        self.options: ShellOptions | None = None
+        self.options: Options | None = None
         self.record: dict[str, Any] = {}
 
-    def foretold_begin(self, options: ShellOptions, record: dict[str, Any]) -> None:
+    def foretold_begin(self, options: Options, record: dict[str, Any]) -> None:
         """Called by the plugin's shell, which knows what was asked for."""
         self.options, self.record = options, record
 

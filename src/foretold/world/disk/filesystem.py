@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from foretold.world.disk.content import Space
 from foretold.world.disk.journal import Journal
@@ -19,6 +19,10 @@ from foretold.world.disk.openfile import FILE_SIZE_MAX, OpenFile
 from foretold.world.disk.walk import SPECIAL, Found, walk
 from foretold.world.oserrors import os_error
 
+if TYPE_CHECKING:
+    from foretold.world.disk.lower import RealFiles
+    from foretold.world.disk.trouble import DiskTrouble
+
 ROOT_NUMBER: Final = 2
 _FIRST_NUMBER: Final = 11  # ext4 keeps those below for itself
 _PLAIN_CHARS: Final = 1_000
@@ -26,41 +30,13 @@ _PLAIN_CHARS: Final = 1_000
 WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 
 
-class Lower(Protocol):
-    """Files that are there without having been written: the program's own."""
-
-    def find(self, directory: Directory, name: str) -> Inode | None:
-        """What is there under this name, if anything."""
-
-    def names(self, directory: Directory) -> list[str]:
-        """All names that are there."""
-
-    def lift(self, directory: Directory, name: str, node: Inode) -> Inode:
-        """Make it a node like any other, since it is about to change."""
-
-
-class Trouble(Protocol):
-    """What a disk that is not healthy does."""
-
-    def before(self, what: str, node: Inode | None) -> None:
-        """Something is about to happen: may take time, or raise."""
-
-    def before_write(
-        self, file: File, offset: int, data: bytes | memoryview
-    ) -> tuple[File, int, bytes | memoryview]:
-        """What is written, and where, instead of this."""
-
-    def is_lying(self) -> bool:
-        """Whether a sync says that it has happened and has not."""
-
-
 class FileSystem:
     def __init__(self, now_ns: Callable[[], int] = lambda: 0) -> None:
         self.now_ns = now_ns
         self.space = Space()
         self.journal = Journal()
-        self.lower: Lower | None = None
-        self.trouble: Trouble | None = None
+        self.lower: RealFiles | None = None
+        self.trouble: DiskTrouble | None = None
         self.order: Callable[[list[str]], list[str]] = sorted
         """In which order a directory lists its names."""
         self._next_number = _FIRST_NUMBER

@@ -78,6 +78,7 @@ class RealFiles:
     # --- what the file system asks ---------------------------------------------------------------
 
     def find(self, directory: Directory, name: str) -> Inode | None:
+        """What is there under this name, if anything."""
         known = directory.lower.get(name)
         if known is not None or name in directory.hidden or directory.backing is None:
             return known
@@ -113,6 +114,7 @@ class RealFiles:
         return node
 
     def names(self, directory: Directory) -> list[str]:
+        """All names that are there."""
         if directory.backing is None or not self.shows(directory.backing):
             return []
         try:
@@ -124,6 +126,7 @@ class RealFiles:
         return [name for name in found if name not in known]
 
     def lift(self, directory: Directory, name: str, node: Inode) -> Inode:
+        """Make it a node like any other, since it is about to change."""
         del directory.lower[name]
         directory.hidden.add(name)
         if isinstance(node, LowerFile):

@@ -39,6 +39,7 @@ class DiskTrouble:
         self.stalled_until_ns = 0
 
     def before(self, what: str, node: Inode | None) -> None:
+        """Something is about to happen: may take time, or raise."""
         kernel = self.host.kernel
         if self.slow_ns:
             kernel.jump_to(kernel.clock.ns + self.slow_ns)
@@ -56,6 +57,7 @@ class DiskTrouble:
     def before_write(
         self, file: File, offset: int, data: bytes | memoryview
     ) -> tuple[File, int, bytes | memoryview]:
+        """What is written, and where, instead of this."""
         if self.short and len(data) > 1 and self.choices.chance(SHORT_P, "short write"):
             self._felt("short_write")
             data = data[: len(data) - 1 - self.choices.choose(len(data) - 1, "bytes not written")]
@@ -66,6 +68,7 @@ class DiskTrouble:
         return file, offset, data
 
     def is_lying(self) -> bool:
+        """Whether a sync says that it has happened and has not."""
         if self.lying:
             self._felt("lost_fsync")
         return self.lying
