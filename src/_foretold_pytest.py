@@ -217,10 +217,11 @@ def _read_options(config: pytest.Config) -> Options:
         raise pytest.UsageError(f"{runs_by}={runs}: a test needs 1 run at least")
     run_seed, _ = _first_given((config.getoption("foretold_run_seed"), "--foretold-run-seed"))
     tape = config.getoption("foretold_replay")
+    fresh_seed = int.from_bytes(os.urandom(_FRESH_SEED_BYTES), "big")
     return Options(
         pinned,
         pinned_by,
-        getattr(config, "workerinput", {}).get("foretold_seed", _fresh_seed()),
+        getattr(config, "workerinput", {}).get("foretold_seed", fresh_seed),
         run_seed,
         config.getoption("foretold_run_profile") or "",
         runs,
@@ -252,10 +253,6 @@ def _whole_number(text: str, source: str) -> int:
         raise pytest.UsageError(
             f"{source}={text}: expected a whole number, such as {source}=12345 or 0x3039"
         ) from None
-
-
-def _fresh_seed() -> int:
-    return int.from_bytes(os.urandom(_FRESH_SEED_BYTES), "big")
 
 
 def _readable_tape(path: Path) -> Path:

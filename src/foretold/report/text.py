@@ -84,15 +84,12 @@ def _configured(failure: Failure) -> list[str]:
     # Who acts is told by the program of rules; of who it was drawn for, some may be gone from it.
     told += ["actors"] if failure.shrink_runs and _calls(failure) else []
     drawn = {k: v for k, v in failure.configuration.items() if not k.startswith(tuple(told))}
-    faults = [name.removeprefix("fault ") for name, v in drawn.items() if _is_on(name, v)]
+    on = [name for name, v in drawn.items() if v == "on"]
+    faults = [name.removeprefix("fault ") for name in on if name.startswith("fault ")]
     parts = [f"{k} {v}" for k, v in drawn.items() if not k.startswith("fault ") and v != "off"]
     if failure.faults or not failure.shrink_runs:  # else it does not need any of them
         parts += [f"faults {', '.join(faults)}"] if faults else []
     return [wrapped(f"The run was configured with {'; '.join(parts)}.")] if parts else []
-
-
-def _is_on(name: str, value: str) -> bool:
-    return name.startswith("fault ") and value == "on"
 
 
 def _shrunk(failure: Failure) -> str:

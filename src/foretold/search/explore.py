@@ -32,7 +32,7 @@ from foretold.search.checking.replayers import Replayer, replayer_for
 from foretold.search.checking.vacuity import hints_in, hollow_in
 from foretold.search.failures.failure import Failure, Outcome
 from foretold.search.failures.workout import Workshop
-from foretold.search.planning.corpus import STORED_MAX, Corpus, load_corpus, store_corpus
+from foretold.search.planning.corpus import STORED_MAX, load_corpus, store_corpus
 from foretold.search.planning.deadline import RUNS_S, Deadline, OutOfTime, Shares, is_time_up
 from foretold.search.planning.exhaustive import Enumeration, check_delays
 from foretold.search.planning.feedback import Feedback, check_feedback
@@ -176,7 +176,9 @@ def explore(
             crowd = search.crowd_of(executor, workers) if several else contextlib.nullcontext()
             outcome = search.run(planner, crowd, runs, seed, time_s)
             if corpus is not None:
-                search.keep_corpus(Path(corpus), planner.corpus)
+                newest = planner.corpus.entries[-STORED_MAX:]
+                tapes = map(maker.recording_of, newest)
+                store_corpus(Path(corpus), tapes, workshop.target)
     outcome.expect_a_look(sys._getframe(1))
     return outcome
 
@@ -343,11 +345,6 @@ class Search:
                 found.tape = again.recorded  # in words that a replay understands
         finally:
             self._workshop(found.run).save(found)
-
-    def keep_corpus(self, folder: Path, corpus: Corpus) -> None:
-        """Keep the newest tapes that reached something new."""
-        newest = corpus.entries[-STORED_MAX:]
-        store_corpus(folder, map(self.maker.recording_of, newest), self.workshop.target)
 
     def _search(self, planner: SeedPlanner, runs: int, time_s: float | None) -> None:
         """Make the runs, and keep of the failing ones one of each kind."""

@@ -48,9 +48,6 @@ class _Known:
             self.engine.state = type(self.engine)(_seed(entropy, self.name)).state
             self.ours = self.engine.state
 
-    def was_used(self) -> bool:
-        return self.ours is not None and not _is_same(self.ours, self.engine.state)
-
     def end(self) -> None:
         if self.before is not None:
             self.engine.state, self.before, self.ours = self.before, None, None
@@ -177,7 +174,8 @@ def were_used() -> bool:
         return False
     if not _is_same(_global_ours, _random_module().get_state(legacy=False)):
         return True
-    return any(known.was_used() for known in _known.values())
+    drawn_from = (each for each in _known.values() if each.ours is not None)
+    return any(not _is_same(each.ours, each.engine.state) for each in drawn_from)
 
 
 def end_run() -> None:

@@ -191,13 +191,10 @@ def swaps_of(module: str) -> Iterator[Swap]:
         # else: this Python or system has no such call, or it is a type: types.py
         if row.kind is Fate.HARMLESS or type(builtin) is not BuiltinFunctionType:
             continue
-        if id(builtin) not in _REPLACED and not _is_of_another_module(module, builtin):
+        if module == "builtins" and builtin is builtins.open:
+            continue  # it is `_io.open`
+        if id(builtin) not in _REPLACED:
             yield _led(module, name, row, builtin)
-
-
-def _is_of_another_module(module: str, builtin: Any) -> bool:
-    """`builtins.open` is `_io.open`."""
-    return module == "builtins" and builtin is builtins.open
 
 
 CHANGES: Final[tuple[ProcessChange, ...]] = tuple(

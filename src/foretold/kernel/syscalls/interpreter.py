@@ -124,15 +124,13 @@ def _led(builtin: Any, answer: Callable[..., Any]) -> Swap:
         computer = computer_of(ident)
         if computer is None or ident in fence.passing:
             return original(*args, **names)
-        if of_atexit and (computer.is_importing or _is_for_the_process()):
-            return original(*args, **names)
+        if of_atexit:
+            caller = sys._getframe(1).f_globals.get("__name__")
+            if computer.is_importing or caller in _KEEPS_FOR_ITSELF:
+                return original(*args, **names)
         return answer(*args, **names)
 
     return Swap(builtin, led)
-
-
-def _is_for_the_process() -> bool:
-    return sys._getframe(2).f_globals.get("__name__") in _KEEPS_FOR_ITSELF
 
 
 # --- numbers that are put back ---------------------------------------------------------------

@@ -157,8 +157,10 @@ class Interleaving:
         while going := self._going():
             for name in going:
                 client, step = self.clients[name], self.clients[name].step
-                if step is not None and self._goes_on(name):
-                    await self._until(client, lambda step=step: self._is_settled(step))
+                if step is not None and self._goes_on(name):  # until it waits for another lock
+                    await self._until(
+                        client, lambda step=step: step.done or not self._goes_on(step.session)
+                    )
 
     def _going(self) -> list[str]:
         """Who goes on. The server is asked each time: a savepoint that is rolled back frees locks,
@@ -170,10 +172,6 @@ class Interleaving:
         session = self.sessions[name]
         is_free = session.resuming or session.doing == DUE
         return self.clients[name].step is not None and is_free
-
-    def _is_settled(self, step: SessionStep) -> bool:
-        """It is done, or waits for another lock."""
-        return step.done or not self._goes_on(step.session)
 
     async def _until(self, client: _Direct, is_so: Any) -> None:
         while not is_so():

@@ -19,7 +19,6 @@ from foretold.world import current
 
 if TYPE_CHECKING:
     from foretold.kernel.clock import VirtualClock
-    from foretold.kernel.kernel import Kernel
 
 _ASKED: Final = {
     "wall_ns": "the time",
@@ -65,7 +64,9 @@ def unseen() -> Iterator[None]:
     if computer is None or hasattr(type(computer), "is_blind"):
         yield
         return
-    before, clock = random_state(), _clock_of(computer)
+    before, kernel = random_state(), getattr(computer, "kernel", None)
+    # A host's event loop and `world.clock` read its clock without asking the computer.
+    clock: VirtualClock | None = None if kernel is None else kernel.clock
     reads = clock.reads if clock is not None else 0
     running[ident] = cast("Computer", _Blind(computer))
     current.hide(complaint)
@@ -78,9 +79,3 @@ def unseen() -> Iterator[None]:
         raise complaint("randomness (the module random)")
     if clock is not None and clock.reads != reads:
         raise complaint("the time (of the event loop or of a host)")
-
-
-def _clock_of(computer: Computer) -> VirtualClock | None:
-    """Of a host: its event loop and `world.clock` read it without asking the computer."""
-    kernel: Kernel | None = getattr(computer, "kernel", None)
-    return None if kernel is None else kernel.clock

@@ -473,7 +473,9 @@ class TcpEnd(Delivery):
         if now_ns < due_ns:
             self._probe_at(due_ns, 0)
             return
-        if self._is_waiting_for_answer():  # Linux sends no probes then: it retransmits
+        self.room()  # which forgets what has been acknowledged
+        if self._unacknowledged_bytes or self._lost or self._held:
+            # Linux sends no probes then: it retransmits.
             self._probe_at(now_ns + int(idle_s * S), 0)
             return
         peer = self._peer()
@@ -488,7 +490,3 @@ class TcpEnd(Delivery):
             self._fail(errno.ETIMEDOUT)
         else:
             self._probe_at(now_ns + int(interval_s * S), unanswered + 1)
-
-    def _is_waiting_for_answer(self) -> bool:
-        self.room()  # which forgets what has been acknowledged
-        return bool(self._unacknowledged_bytes or self._lost or self._held)

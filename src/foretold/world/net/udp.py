@@ -177,13 +177,9 @@ class UdpEnd:
         elif len(found) == 1:
             found[0].deliver(data, source, known)
         else:
-            found[self._turn(to) % len(found)].deliver(data, source, known)
-
-    def _turn(self, to: tuple[str, int]) -> int:
-        """Which of those that share a port: always the same for one flow, as by Linux's hash."""
-        if to not in self._turns:
-            self._turns[to] = self.choices().choose(SHARING, "which socket")
-        return self._turns[to]
+            if to not in self._turns:  # always the same for one flow, as by Linux's hash
+                self._turns[to] = self.choices().choose(SHARING, "which socket")
+            found[self._turns[to] % len(found)].deliver(data, source, known)
 
     def _unreachable(self, target: Stack) -> None:
         """Nobody listens: the other kernel says so, and a connected socket hears of it."""
