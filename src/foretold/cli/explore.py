@@ -27,13 +27,7 @@ from foretold.cli.options import (
     strategy_option,
     weight_option,
 )
-from foretold.cli.targets import (
-    is_node_id,
-    load_target,
-    output_dropped,
-    refuse_for_tests,
-    run_tape,
-)
+from foretold.cli.targets import is_node_id, load_target, output_dropped, refuse_for_tests, run_tape
 from foretold.errors import UsageError, WorkerDied
 from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed

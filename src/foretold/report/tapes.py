@@ -12,14 +12,7 @@ from foretold.story.decision import Decision
 from foretold.story.signature import place_of, text_of
 from foretold.story.story import tell_run
 from foretold.story.words import count, duration, ordinal, short_path, until_of
-from foretold.tape import (
-    CALLBACKS,
-    FailureNote,
-    StockNote,
-    Tape,
-    TapeFile,
-    environment_differences,
-)
+from foretold.tape import CALLBACKS, FailureNote, StockNote, Tape, TapeFile, environment_differences
 from foretold.world.run import Run
 
 SENTENCES_MAX = 40

@@ -14,12 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from foretold.errors import UsageError
-from foretold.search.checking.vacuity import (
-    Hollow,
-    idle_invariants_in,
-    idle_rules_in,
-    uncovered_in,
-)
+from foretold.search.checking.vacuity import Hollow, idle_invariants_in, idle_rules_in, uncovered_in
 from foretold.search.explore import explore
 from foretold.search.failures.failure import Failure
 from foretold.spec.later import drift

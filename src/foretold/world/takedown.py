@@ -7,12 +7,7 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
-from foretold.kernel.abandon import (
-    abandon,
-    end_greenlets,
-    greenlets_of,
-    nothing_is_finalized,
-)
+from foretold.kernel.abandon import abandon, end_greenlets, greenlets_of, nothing_is_finalized
 from foretold.kernel.hashes import leave_the_list, tasks_in
 from foretold.kernel.libraries import anyio
 from foretold.world.hostloop import HostLoop

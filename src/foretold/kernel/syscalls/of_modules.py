@@ -6,19 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from foretold.kernel.syscalls.of_os import PROCESS_INSTEAD, PROCESS_WHY, SIGNAL_WHY, WRITE_WHY
-from foretold.kernel.syscalls.rows import (
-    CallRow,
-    answered,
-    answered_or_refused,
-    harmless,
-    refused,
-)
-from foretold.kernel.syscalls.showing import (
-    show_process,
-    show_signal,
-    show_start,
-    show_two,
-)
+from foretold.kernel.syscalls.rows import CallRow, answered, answered_or_refused, harmless, refused
+from foretold.kernel.syscalls.showing import show_process, show_signal, show_start, show_two
 
 SIGNAL_INSTEAD: Final = "task.cancel()  # what a handler of SIGTERM would do"
 WAIT_WHY: Final = "it waits in real time for a real descriptor, while virtual time stands still"

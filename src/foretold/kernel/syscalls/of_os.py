@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from foretold.kernel.syscalls.rows import (
-    CallRow,
-    answered,
-    answered_or_refused,
-    harmless,
-    refused,
-)
+from foretold.kernel.syscalls.rows import CallRow, answered, answered_or_refused, harmless, refused
 
 PROCESS_WHY: Final = "another process runs in real time, and its answers are not on the tape"
 PROCESS_INSTEAD: Final = 'world.host("worker").start(main)  # a process of the simulated world'

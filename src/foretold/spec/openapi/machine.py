@@ -25,11 +25,7 @@ from foretold.spec.openapi.doubles import Doubles
 from foretold.spec.openapi.eagerness import Eagerness
 from foretold.spec.openapi.flows import MANNERS, OWN, owned, told_in
 from foretold.spec.openapi.properties import Sent
-from foretold.spec.openapi.requests import (
-    KEY_NAME,
-    ApiRequest,
-    request_for,
-)
+from foretold.spec.openapi.requests import KEY_NAME, ApiRequest, request_for
 from foretold.spec.openapi.resources import ANYTHING, Key, Resources
 from foretold.spec.openapi.rulemaker import Names, RuleMaker
 from foretold.spec.workload import choose

@@ -16,12 +16,7 @@ from foretold.spec.machine.rules import precondition, rule
 from foretold.spec.openapi.conformity import mismatch
 from foretold.spec.openapi.document import ApiOperation, Body, Document, reading
 from foretold.spec.openapi.flows import Echo, Flow, Sort, SortedFlow
-from foretold.spec.openapi.requests import (
-    BODY,
-    KEY_NAME,
-    OMITTED,
-    words_of,
-)
+from foretold.spec.openapi.requests import BODY, KEY_NAME, OMITTED, words_of
 from foretold.spec.openapi.resources import ANYTHING, Key, Resources, words
 from foretold.spec.openapi.uploads import bodies_of
 from foretold.spec.openapi.values import Values

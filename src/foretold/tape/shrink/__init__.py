@@ -19,12 +19,7 @@ from foretold.tape.shrink.choices import lower_choices
 from foretold.tape.shrink.configuration import narrow_settings
 from foretold.tape.shrink.cut import cut_blocks
 from foretold.tape.shrink.edit import StillFails, fingerprint, streams_of
-from foretold.tape.shrink.holds import (
-    drop_holds,
-    one_long_hold,
-    two_into_one,
-    until_someone_ended,
-)
+from foretold.tape.shrink.holds import drop_holds, one_long_hold, two_into_one, until_someone_ended
 from foretold.tape.shrink.slows import add_up_slows, drop_slows, shorten_slows
 from foretold.tape.shrink.steps import drop_steps
 from foretold.tape.shrink.together import add_up, lower_alike, lower_equal, one_large

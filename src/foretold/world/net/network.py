@@ -26,12 +26,7 @@ from foretold.trace.record import Trace
 from foretold.world.net.delivery import HEADER_BYTES
 from foretold.world.net.path import Path
 from foretold.world.net.stack import Listener, Stack
-from foretold.world.net.tcp import (
-    CONNECTING,
-    DEAD,
-    SYN_GIVE_UP_NS,
-    TcpEnd,
-)
+from foretold.world.net.tcp import CONNECTING, DEAD, SYN_GIVE_UP_NS, TcpEnd
 from foretold.world.net.udp import UdpEnd
 from foretold.world.net.unix import UnixDatagrams, UnixEnd
 from foretold.world.net.wire import Wire
