@@ -346,6 +346,8 @@ def _execute(
             world.tape.audit.conclude(kernels, random=world.was_random)
         if not any(crew.threaded for crew in world.outside.crews()):
             world.tape.settings.pop("preempt", None)  # nothing that could have been interrupted
+        told = dict.fromkeys(note for host in world.hosts.values() for note in host.kernel.notes)
+        left = [f"a thread was left running at the end: {each}" for each in world.threads_left]
         return Run(
             value,
             world.tape,
@@ -360,18 +362,13 @@ def _execute(
             reached=dict(world.reached),
             missed=[point for point, hit in world.expected.items() if not hit],
             threads_left=tuple(world.threads_left),
-            notes=_notes_about(world),
+            notes=[*told, *left],
             calls=world.calls() if world.calls and world.trace.detail else None,
             opening=world.opening() if world.opening and world.trace.detail else "",
             names=world.names() if world.names and world.trace.detail else None,
             profile=world.profile() if learning else None,
             tally=world.tally,
         )
-
-
-def _notes_about(world: World) -> list[str]:
-    told = dict.fromkeys(note for host in world.hosts.values() for note in host.kernel.notes)
-    return [*told, *(f"a thread was left running at the end: {t}" for t in world.threads_left)]
 
 
 def _refuse_nesting() -> None:

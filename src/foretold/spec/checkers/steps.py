@@ -136,7 +136,8 @@ class ClassSteps:
         key = (state, memory.call(operation))
         if key not in self._known:
             found: dict[Hashable, tuple[Any, int]] = {}
-            for way, (result, after) in enumerate(self._ways(state, operation)):
+            tried = (way for model in self.models_in(state) for way in ways(model, operation))
+            for way, (result, after) in enumerate(tried):
                 if way:
                     self.spend()
                 if not isinstance(result, Exception):  # in a state that never was, a model may
@@ -144,10 +145,6 @@ class ClassSteps:
                     found.setdefault((frozen(result), new), (result, new))
             self._known[key] = tuple(found.values())
         return self._known[key]
-
-    def _ways(self, state: int, operation: Operation) -> Iterator[tuple[Any, Any]]:
-        for model in self.models_in(state):
-            yield from ways(model, operation)
 
 
 def ways(model: Any, operation: Operation) -> Iterator[tuple[Any, Any]]:

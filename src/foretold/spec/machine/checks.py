@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.errors import PropertyViolated
 from foretold.spec.machine import mirrors, sql
-from foretold.spec.machine.invariants import END, INSTANT, LIVENESS, QUIET, STEP, Invariant
+from foretold.spec.machine.invariants import COMMIT, END, INSTANT, LIVENESS, QUIET, STEP, Invariant
 from foretold.spec.machine.printing import call_text
 from foretold.spec.machine.tables import Tables
 
@@ -53,7 +53,7 @@ class Checks:
         """The machine is set up: databases and instants are watched from here on."""
         if self._of_instants:
             self._course.world.outside.watch(self._at_instant)
-        if self._course.blueprint.has_sql:
+        if any(each.when == COMMIT for each in self._course.blueprint.invariants):
             sql.watch(self._course)
         self._mirrors = mirrors.watch(self._course)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from foretold.arguments import check_number, check_whole
 from foretold.errors import UsageError
 from foretold.spec.machine.covers import operations_of
-from foretold.spec.machine.invariants import COMMIT, Invariant, invariant_of
+from foretold.spec.machine.invariants import Invariant, invariant_of
 from foretold.spec.machine.mirrors import Mirror
 from foretold.spec.machine.options import OPTIONS, MachineOptions, options_text
 from foretold.spec.machine.rules import Rule, preconditions_of, rule_of
@@ -56,10 +56,6 @@ class Blueprint:
     @property
     def has_pages(self) -> bool:
         return any(each.reads for each in self.mirrors)
-
-    @property
-    def has_sql(self) -> bool:
-        return any(each.when == COMMIT for each in self.invariants)
 
 
 class _TestCase:

@@ -16,7 +16,7 @@ from foretold.world.disk.filecalls import FileCalls
 from foretold.world.disk.fileio import DiskFile
 from foretold.world.disk.mapping import DiskMap, access_of
 from foretold.world.disk.namecalls import NameCalls
-from foretold.world.disk.nodes import File
+from foretold.world.disk.nodes import Device, Directory, File
 from foretold.world.net.descriptors import FIRST
 from foretold.world.oserrors import os_error
 
@@ -103,9 +103,10 @@ class Calls(NameCalls, FileCalls):
             fd = found
         raw = DiskFile(self, fd, mode, file, closefd=closefd)
         try:
-            if self.is_directory(fd):
+            node = self.opened(fd).node
+            if isinstance(node, Directory):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file)
-            if "a" in mode and self.is_seekable(fd):
+            if "a" in mode and not isinstance(node, Device):
                 self.lseek(fd, 0, os.SEEK_END)
         except BaseException:
             raw.close()

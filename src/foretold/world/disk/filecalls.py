@@ -9,7 +9,6 @@ from typing import Any, Final
 from foretold.kernel.file_patches import RealPath
 from foretold.world.descriptorcalls import DescriptorCalls
 from foretold.world.disk.filesystem import WRITES
-from foretold.world.disk.nodes import Device, Directory
 from foretold.world.disk.openfile import OpenFile
 from foretold.world.disk.process import Process, real_path, text
 
@@ -49,9 +48,3 @@ class FileCalls(Process, DescriptorCalls):
     def sync(self) -> None:
         self.passes("fsync")
         self.fs.sync_all()
-
-    def is_directory(self, fd: int) -> bool:
-        return isinstance(self.opened(fd).node, Directory)
-
-    def is_seekable(self, fd: int) -> bool:
-        return not isinstance(self.opened(fd).node, Device)
