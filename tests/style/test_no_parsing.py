@@ -26,8 +26,7 @@ ALLOWED = {
     "services/postgres/scrub.py": "process numbers in messages of the server",
     "services/postgres/sqltext.py": "the tokenizer of SQL",
     "services/postgres/state.py": "which names need no quotes",
-    "spec/machine/printing.py": "addresses in the repr of a value",
-    "trace/content.py": "addresses in the arguments of an exception",
+    "trace/content.py": "addresses in the repr of a value, and in the arguments of an exception",
     "trace/record.py": "the instant in an entry of the digest",
 }
 """Files that may, and what they look at."""

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from foretold.kernel import fence
 from foretold.kernel.swap import ModuleName, ProcessChange, Setting, Swap, copy_of
+from foretold.kernel.syscalls.of_os import PROCESS_INSTEAD, PROCESS_WHY
 from foretold.kernel.threads import executors
 
 
@@ -39,8 +40,6 @@ class _Refusal(NamedTuple):
     instead: str
 
 
-_OTHER_PROCESS = "another process runs in real time, and its answers are not on the tape"
-_HOST = 'world.host("worker").start(main)  # a process of the simulated world'
 _THREADS = "concurrent.futures.ThreadPoolExecutor()  # the same interface, with simulated threads"
 _MEMORY = "shared memory outlives the run, and the world has no other process"
 
@@ -53,14 +52,14 @@ _REFUSALS: Final = (
              "leave gevent and monkey.patch_all() out of the test: plain threads, time.sleep and "
              "sockets are simulated"),
     _Refusal("concurrent.futures.process", "ProcessPoolExecutor", "submit",
-             "ProcessPoolExecutor.submit(work)", _OTHER_PROCESS, _THREADS),
+             "ProcessPoolExecutor.submit(work)", PROCESS_WHY, _THREADS),
     _Refusal("multiprocessing.pool", "Pool", "_setup_queues", "multiprocessing.Pool()",
-             _OTHER_PROCESS,  # a ThreadPool has its own
+             PROCESS_WHY,  # a ThreadPool has its own
              "multiprocessing.pool.ThreadPool()  # the same interface, with simulated threads"),
     _Refusal("multiprocessing.managers", "BaseManager", "start", "multiprocessing.Manager()",
-             _OTHER_PROCESS, "plain objects: the threads of a host share them"),
+             PROCESS_WHY, "plain objects: the threads of a host share them"),
     _Refusal("multiprocessing.process", "BaseProcess", "start", "multiprocessing.Process.start()",
-             _OTHER_PROCESS, _HOST),
+             PROCESS_WHY, PROCESS_INSTEAD),
     _Refusal("multiprocessing.shared_memory", "SharedMemory", "__init__",
              "multiprocessing.shared_memory.SharedMemory()", _MEMORY,
              "bytearray(size)  # the threads of a host share it"),
@@ -68,7 +67,7 @@ _REFUSALS: Final = (
              "it replaces Python's clocks in C, and so does foretold",
              "world.clock.set_time(instant), or start there: foretold.run(main, epoch_s=instant)"),
     _Refusal("sentry_sdk.utils", "", "get_git_revision", "git, of which Sentry asks the release,",
-             _OTHER_PROCESS, 'sentry_sdk.init(release="1.0", …)'),
+             PROCESS_WHY, 'sentry_sdk.init(release="1.0", …)'),
 )  # fmt: skip
 
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable
 
+from foretold.tape.schedule import kind_of
+
 Feature = tuple[str, ...]
 
 EXACT_STEPS = 12
@@ -29,7 +31,6 @@ ACTORS_MAX = 12
 FEATURES_MAX = 20_000
 """So many of one run are kept; a run that reaches more is new in every respect."""
 
-_NUMBERED = re.compile(r"(.+?)-\d+")
 _RESOURCE = re.compile(r"(net|disk) (\S+)(?: \d+)? (\w+)")
 _DIGITS = re.compile(r"\d[\d.,]*%?")
 
@@ -89,9 +90,3 @@ class Reach:
         former = self._touched.get(resource, "")
         self.features.add((resource, found[3], former, actor))
         self._touched[resource] = actor
-
-
-def kind_of(name: str) -> str:
-    """Tasks of one function are of one kind: `worker`, `worker-2`, `worker-3`."""
-    numbered = _NUMBERED.fullmatch(name)
-    return name if numbered is None else numbered[1]

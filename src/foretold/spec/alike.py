@@ -18,6 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, is_dataclass
 from typing import Any, Final, NamedTuple
 
+from foretold.trace.content import without_addresses
+
 ROUNDS: Final = 3
 TIME: Final = "<time>"
 ID: Final = "<id>"
@@ -27,7 +29,6 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGN
 _INSTANT: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?"
 )
-_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 ROWS_SHOWN: Final = 6
 RESULT_CHARS_MAX: Final = 200
 ELSE: Final = "and what is the same in all orders"
@@ -261,7 +262,7 @@ def _cell(value: str | None, column: Any) -> Cell:
 
 def timed(text: str) -> str:
     """Text in which no instant can be told from another."""
-    return _INSTANT.sub(TIME, _ADDRESS.sub("", text))
+    return _INSTANT.sub(TIME, without_addresses(text))
 
 
 def plain_result(given: Any, ignore: Collection[str]) -> tuple[str, ...]:

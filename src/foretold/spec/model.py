@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import zip_longest
@@ -44,6 +43,7 @@ from foretold.spec.machine.course import COMPANIONS, Companion, Course
 from foretold.spec.machine.printing import call_text
 from foretold.spec.refine import Done, differences, not_refined, refinement_of, shown
 from foretold.tape import Tape
+from foretold.trace.content import without_addresses
 from foretold.world.run import bind_main, execute
 from foretold.world.settings import Settings
 
@@ -57,7 +57,6 @@ STATES_MAX: Final = 1_000
 """If more states explain what was seen, nothing is compared any more, and that is told."""
 STATES_SHOWN: Final = 3
 _OWN: Final = ("actor", "result")
-_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Beside(Companion):
@@ -178,13 +177,11 @@ class Beside(Companion):
         self._models = list({frozen(each): each for each in models}.values())
         self._history.clear()
         if len(self._models) > STATES_MAX:
-            self._unsettled(f"{len(self._models):,} states of the model explain what was seen")
+            note = f"the model: {len(self._models):,} states of the model explain what was seen"
+            note += ": whether the machine keeps to it is unknown"
+            self._course.world.home.kernel.notes[note] = None
             self._compared = {}
             self._sees_state = False
-
-    def _unsettled(self, what: str) -> None:
-        note = f"the model: {what}: whether the machine keeps to it is unknown"
-        self._course.world.home.kernel.notes[note] = None
 
     def _explain(self) -> None:
         """Some order of what has happened since all was certain must explain the results."""
@@ -228,7 +225,7 @@ class Beside(Companion):
     def _violated(
         self, text: str, sort: type[PropertyViolated] = PropertyViolated
     ) -> PropertyViolated:
-        error = sort(_ADDRESS.sub("", text).replace("\n", "\n  "))
+        error = sort(without_addresses(text).replace("\n", "\n  "))
         self._course.fail(error, "the machine and its model differ")
         return error
 

@@ -9,6 +9,7 @@ down in this form (`kernel/recorder.py` says why that is exact).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -23,6 +24,13 @@ SLOW_NS_MAX = 8_000_000
 
 CALLBACKS = "(callbacks)"
 """The actor that stands for a host's plain callbacks, which belong to no task."""
+_NUMBERED = re.compile(r"(.+?)-\d+")
+
+
+def kind_of(actor: str) -> str:
+    """Tasks of one coroutine function are of one kind: `worker`, `worker-2`, `worker-3`."""
+    numbered = _NUMBERED.fullmatch(actor) if actor[-1:].isdigit() else None
+    return actor if numbered is None else numbered[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ _CONTENT_ITEMS_MAX = 1_000
 _DECIMAL_BITS_MAX = 4_096
 _SPELLED = (int, float, str, bytes, bytearray, memoryview, BaseException)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
+_PLACE_OF_OBJECT = re.compile(r" at 0x[0-9a-fA-F]+")
 RETURNED, RAISED, CANCELLED = "returned", "raised", "cancelled"
 """How a task may end."""
 
@@ -45,9 +46,8 @@ def raised(error: BaseException, depth: int = 1) -> TaskOutcome:
     """The end of whoever raised this."""
     name = type(error).__name__
     if type(error) is AssertionError:
-        return TaskOutcome(
-            RAISED, name
-        )  # pytest writes its text, with addresses; more of it under -v
+        # pytest writes its text, with addresses; more of it under -v.
+        return TaskOutcome(RAISED, name)
     if depth >= _CONTENT_DEPTH_MAX:
         return TaskOutcome(RAISED, f"{name}<tuple>")
     told = [encode(each, depth + 1) for each in error.args[:_CONTENT_ITEMS_MAX]]
@@ -90,3 +90,9 @@ def _encode_container(value: object, depth: int) -> str:
         pairs = [f"{encode(k, depth)}: {encode(v, depth)}" for k, v in value.items()]
         return f"{{{', '.join(pairs[:_CONTENT_ITEMS_MAX])}}}"
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
+def without_addresses(text: str) -> str:
+    """What the `repr` of objects says, but for where they lie: that would be elsewhere in the next
+    process, and the same run has the same story."""
+    return _PLACE_OF_OBJECT.sub("", text)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import contextvars
 import functools
-import re
 from _thread import get_ident
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from foretold.kernel.threads.strand import Strand
 from foretold.kernel.waiting import place_of_task, raised_at
 from foretold.tape import Tape
 from foretold.trace import raised as outcome_of_error
+from foretold.trace.content import without_addresses
 from foretold.trace.events import NOBODY, WORLD, Failed, Fault, Logged, Uncaught
 from foretold.trace.record import Trace
 from foretold.world.aftermath import Aftermath
@@ -428,7 +428,7 @@ class World:
         if self.ending and isinstance(context.get("exception"), asyncio.CancelledError):
             return  # asyncio.streams of 3.11 and 3.12 trips over its own handler being cancelled
         message = str(context.get("message") or "unhandled error in the event loop")
-        message = _ADDRESS.sub("", message)  # asyncio names generators by their repr
+        message = without_addresses(message)  # asyncio names generators by their repr
         self.trace.note("background", message.split("\n")[0])
         host, raised, aftermath = self.acting_host, context.get("exception"), self.aftermath
         if raised is not None and aftermath.excuses(host, raised):
@@ -449,7 +449,6 @@ _SEEN_BY_EFFECT = ("pace/", "schedule/", "threads/", "entropy/", "sets/")
 """Streams from which runs draw in advance, whether or not it changes anything. What they change is
 counted instead: decisions of schedulers, timers that meet, looks at a clock, use of randomness,
 sets of tasks."""
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def _background_error(context: dict[str, Any], message: str) -> BaseException:

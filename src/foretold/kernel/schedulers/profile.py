@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from foretold.errors import UsageError
+from foretold.tape.schedule import kind_of
 
 _SHOWN_CHARS = 100
 NAMES_MAX = 40
 """So many actors are known by name, those with the most steps."""
-_NUMBER = re.compile(r"-\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +61,6 @@ class Profile:
 
 
 UNKNOWN = Profile()
-
-
-def kind_of(name: str) -> str:
-    """`worker` for `worker-2`."""
-    return _NUMBER.sub("", name) if name[-1:].isdigit() else name
 
 
 def expected_of(profile: Profile, name: str, otherwise: int) -> int:

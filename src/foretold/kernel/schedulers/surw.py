@@ -16,7 +16,8 @@ import random
 from foretold.kernel.actors import Stepper
 from foretold.kernel.handles import AnyHandle
 from foretold.kernel.schedulers.base import Scheduler
-from foretold.kernel.schedulers.profile import UNKNOWN, Profile, expected_of, kind_of
+from foretold.kernel.schedulers.profile import UNKNOWN, Profile, expected_of
+from foretold.tape.schedule import kind_of
 
 ALL_IN_FOCUS = 0.5
 """How many of the runs look at all tasks alike."""

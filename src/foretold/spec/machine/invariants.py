@@ -155,7 +155,6 @@ def _check_method(moment: str, function: Any) -> None:
             else f"The rows are there already: def {name}(self, rows)."
         )
         raise UsageError(
-            f"the invariant {name} is async, but it is checked after every "
-            f"{moment} and must not wait. "
-            f"{instead}"
+            f"the invariant {name} is async, but it is checked after every {moment} and must not "
+            f"wait. {instead}"
         )

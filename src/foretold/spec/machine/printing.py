@@ -14,12 +14,12 @@ has only put into bundles is the same in every run: of that, what is used is sai
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from foretold.trace.content import without_addresses
 from foretold.trace.events import Fault
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ SAID_CHARS_MAX = 100
 LINES_MAX = 60
 _DEPTH_MAX = 4
 ID_CHARS_MIN = 8
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""It would be another one in the next process: the same run, the same story."""
 
 
 def call_text(course: Course, call: Call) -> str:
@@ -64,7 +62,7 @@ def _value_text(value: Any, names: dict[int, str], depth: int = 0) -> str:
 
 def _repr(value: Any) -> str:
     try:
-        return _ADDRESS.sub("", repr(value))
+        return without_addresses(repr(value))
     except Exception as broken:
         return f"<{type(value).__name__} whose repr raises {type(broken).__name__}>"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Key, Schedule
+from foretold.tape.schedule import CALLBACKS, ENDED, Hold, Key, Schedule, kind_of
 from foretold.tape.shrink.choices import lowest
 from foretold.tape.shrink.edit import StillFails
 from foretold.tape.shrink.minimise import fewest
@@ -22,7 +21,6 @@ FEW = 2
 ELSEWHERE_NAMES_MAX = 3
 STEPS_TRIED_MAX = 6
 FIRST_STEPS = 3
-_NUMBERED = re.compile(r"(.+?)-\d+")
 
 
 def drop_holds(tape: Tape, still_fails: StillFails) -> Tape:
@@ -51,8 +49,9 @@ def one_long_hold(tape: Tape, still_fails: StillFails) -> Tape:
         if other != hold.actor
     ]
     crowd = _crowd(tape)
-    candidates.sort(key=lambda hold: crowd[_kind(hold.actor)] + crowd[_kind(hold.until_actor)])
-    told = [h for h in candidates if max(crowd[_kind(h.actor)], crowd[_kind(h.until_actor)]) <= FEW]
+    candidates.sort(key=lambda hold: crowd[kind_of(hold.actor)] + crowd[kind_of(hold.until_actor)])
+    many = {kind for kind, size in crowd.items() if size > FEW}
+    told = [h for h in candidates if many.isdisjoint((kind_of(h.actor), kind_of(h.until_actor)))]
     elsewhere = [replace(h, step=step) for h in told for step in range(1, FIRST_STEPS + 1)]
     candidates = list(dict.fromkeys([*told, *elsewhere, *candidates]))
     for long in candidates[:LONG_HOLDS_TRIED_MAX]:
@@ -93,7 +92,7 @@ def _long_holds(tape: Tape, holds: list[Hold]) -> Iterator[Hold]:
     for host, actor in dict.fromkeys((hold.host, hold.actor) for hold in holds):
         named = [*_overtakers(holds, host), *tape.cast.get(host, ())]
         others = [name for name in dict.fromkeys(named) if name not in (actor, CALLBACKS)]
-        others.sort(key=lambda name: crowd[_kind(name)])
+        others.sort(key=lambda name: crowd[kind_of(name)])
         for step in steps[:STEPS_TRIED_MAX]:
             for other in others[:ELSEWHERE_NAMES_MAX]:
                 yield Hold(host, actor, step, other, ENDED)
@@ -115,16 +114,10 @@ def _overtakers(holds: list[Hold], host: str) -> list[str]:
     return [name for name in dict.fromkeys(named) if name != CALLBACKS]
 
 
-def _kind(actor: str) -> str:
-    """Tasks of one coroutine function are of one kind: `worker`, `worker-2`, `worker-3`."""
-    numbered = _NUMBERED.fullmatch(actor)
-    return numbered[1] if numbered else actor
-
-
 def _crowd(tape: Tape) -> Counter[str]:
     """How many actors there are of each kind. One of few says more than one of many."""
     named = {hold.actor for hold in tape.schedule.holds.values()}
-    return Counter(_kind(name) for name in named.union(*tape.cast.values()))
+    return Counter(kind_of(name) for name in named.union(*tape.cast.values()))
 
 
 def until_someone_ended(tape: Tape, still_fails: StillFails) -> Tape:
@@ -164,13 +157,13 @@ def _shorter(tape: Tape, key: Key, still_fails: StillFails) -> Tape:
 
 def _better_words(tape: Tape, hold: Hold, crowd: Counter[str]) -> Iterator[Hold]:
     """Holds that may stand for this one, each of which says more."""
-    few = crowd[_kind(hold.until_actor)]
+    few = crowd[kind_of(hold.until_actor)]
     names = [hold.until_actor, *tape.cast.get(hold.host, ())]
     others = [n for n in dict.fromkeys(names) if n not in (CALLBACKS, hold.actor)]
     if hold.until_step == ENDED:
-        others = [name for name in others if crowd[_kind(name)] < few]
-    others.sort(key=lambda name: crowd[_kind(name)])
-    telling = sum(crowd[_kind(name)] <= FEW for name in others)
+        others = [name for name in others if crowd[kind_of(name)] < few]
+    others.sort(key=lambda name: crowd[kind_of(name)])
+    telling = sum(crowd[kind_of(name)] <= FEW for name in others)
     for other in others[: min(telling, NAMES_TRIED_MAX)]:
         yield Hold(hold.host, hold.actor, hold.step, other, ENDED)
     if hold.until_actor == CALLBACKS or few > FEW:
