@@ -30,7 +30,6 @@ from foretold.tape import Stream
 from foretold.world import serving
 from foretold.world.agenda import NEVER
 from foretold.world.answers import answer_of
-from foretold.world.appliance import Appliance
 from foretold.world.clock import WorldClock
 from foretold.world.disk.disk import Disk
 from foretold.world.disk.nodes import File
@@ -45,6 +44,7 @@ from foretold.world.net.answers import IGNORED_SIGNALS, end_by_signal
 from foretold.world.net.descriptors import Descriptors
 from foretold.world.net.stack import Stack
 from foretold.world.omens import BOUND
+from foretold.world.services import Appliance
 
 if TYPE_CHECKING:
     from foretold.world.world import World
