@@ -54,3 +54,35 @@ def test_runs_that_fail_leave_few_worlds(
     assert outcome.failure is not None
     assert worlds.runs >= runs
     assert abs(worlds.most - most) <= 5
+
+
+class Kept(Worlds):
+    """An application that exists once keeps an event of the latest run, and so its world."""
+
+    event: asyncio.Event
+
+    async def main(self, world: foretold.World) -> None:
+        """Somebody waits for the event."""
+        await super().main(world)
+        self.event = asyncio.Event()
+
+        async def set_later() -> None:
+            await asyncio.sleep(foretold.between(1, 5))
+            self.event.set()
+
+        await foretold.together(self.event.wait(), set_later())
+
+
+@pytest.mark.parametrize(("blocks_more", "most"), [(5_000, 21), (10**9, 204)])
+def test_what_an_application_keeps_of_a_run_does_not_pile_up(
+    blocks_more: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is garbage as soon as the next run has put its own in its place, but is frozen by then.
+    When memory has grown, everything is looked at. Planted: without that, each world stays."""
+    monkeypatch.setattr(session, "_runs", 0)
+    monkeypatch.setattr(session, "BLOCKS_MORE", blocks_more)
+    monkeypatch.setattr(session, "GROWTH", 1.0)
+    worlds = Kept(fails=False)
+    foretold.explore(worlds.main, runs=200, seed=1).raise_failure()
+    assert worlds.runs == 204
+    assert worlds.most == most

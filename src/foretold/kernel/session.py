@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -34,6 +35,11 @@ FAILURES_PER_COLLECTION = 50
 OBJECTS_USUAL = 100_000
 """A look at everything takes longer on a larger heap, and is made less often there: up to ten times
 as seldom."""
+RUNS_PER_LOOK = 20
+GROWTH = 1.25
+BLOCKS_MORE = 300_000
+"""Some thirty megabytes."""
+_runs = _blocks_due = 0
 _sessions_due, _failures_due = SESSIONS_PER_COLLECTION, FAILURES_PER_COLLECTION
 
 
@@ -41,7 +47,7 @@ _sessions_due, _failures_due = SESSIONS_PER_COLLECTION, FAILURES_PER_COLLECTION
 def session() -> Iterator[None]:
     """Make the process ready for runs. May be nested; the outermost does the work. What is made
     ready is the whole process, so only one thread may do that at a time."""
-    global _depth
+    global _depth, _blocks_due
     _claim()
     if _depth:
         _depth += 1
@@ -64,6 +70,7 @@ def session() -> Iterator[None]:
         installed, _depth = True, 1
         patches.catch_bound_methods()
         gc.freeze()
+        _blocks_due = _grown()
         with interrupts.heard():
             yield
     finally:
@@ -115,19 +122,28 @@ def begin_run() -> None:
     end of a run looks at this run alone, however long the search is.
 
     Of a run that failed something may still be in use here, and be frozen with the rest; so once in
-    a while everything is looked at.
+    a while everything is looked at. So it is if memory grows: an application that exists once holds
+    an event of the latest run, and with it the whole world, until the next run replaces it.
     """
-    global _failures, _failures_due
+    global _failures, _failures_due, _runs, _blocks_due
     if _depth < 2:
         return  # a session for this run alone
-    if _failures >= _failures_due:
+    _runs += 1
+    grown = not _runs % RUNS_PER_LOOK and sys.getallocatedblocks() > _blocks_due
+    if grown or _failures >= _failures_due:
         _failures = 0
         gc.unfreeze()
         gc.collect()
         _failures_due = _due(FAILURES_PER_COLLECTION)
+        _blocks_due = _grown()
     else:
         gc.collect()
     gc.freeze()
+
+
+def _grown() -> int:
+    """So many blocks of memory are more than there should be from here on."""
+    return int(sys.getallocatedblocks() * GROWTH) + BLOCKS_MORE
 
 
 def _due(usual: int) -> int:
