@@ -341,3 +341,24 @@ def test_what_outlives_its_client_is_no_work_of_a_test() -> None:
     assert outcome.failure is None, outcome.failure.exception
     assert outcome.tally.rules["write"].failed > 10
     assert outcome.tally.invariants["duplicates_are_refused_or_change_nothing"].ranged > 10
+
+
+def test_an_id_of_an_undocumented_answer_has_one_name() -> None:
+    """Nothing says of which kind it is. The program that is told calls it as it was made."""
+    app = FastAPI()
+
+    @app.post("/wallets", status_code=201)
+    async def open_wallet() -> Any:
+        return {"id": 17}
+
+    @app.post("/wallets/{wallet_id}/close")
+    async def close(wallet_id: int) -> Any:
+        if wallet_id == 17:
+            raise RuntimeError("it cannot be closed")
+        return {}
+
+    machine = foretold.openapi(app, actors=1)
+    failure = foretold.explore(machine, runs=20, seed=1, confirm=False).failure
+    assert failure is not None
+    assert "wallet_1 = open_wallet()" in failure.story
+    assert "close(wallet_id=wallet_1)  # fails" in failure.story

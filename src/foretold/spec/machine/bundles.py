@@ -41,8 +41,15 @@ class Kept(NamedTuple):
     birthplace: int
     """Which slot made it, and which of the values made there it is."""
     name: str
-    """As a program calls it: `orders_1`."""
+    """In its bundle: `orders_1`."""
     value: Any
+    alias: str = ""
+    """Its name in another bundle, by which a program calls it."""
+
+    @property
+    def called(self) -> str:
+        """As a program calls it."""
+        return self.alias or self.name
 
 
 class Bundle(SearchStrategy[T]):
@@ -188,10 +195,10 @@ class Shelves:
             and kept.value != each.value
         ]
 
-    def put(self, bundle: str, slot: int, number: int, value: Any) -> Kept:
+    def put(self, bundle: str, slot: int, number: int, value: Any, alias: str = "") -> Kept:
         """A slot gives its nth value to a bundle."""
         self._made[bundle] = made = self._made.get(bundle, 0) + 1
-        kept = Kept(slot * PER_SLOT + number, f"{bundle}_{made}", value)
+        kept = Kept(slot * PER_SLOT + number, f"{bundle}_{made}", value, alias)
         self._values.setdefault(bundle, []).append(kept)
         return kept
 

@@ -41,7 +41,7 @@ def call_text(course: Course, call: Call) -> str:
 
 def arguments_text(call: Call) -> str:
     """The arguments of a call as a program would give them."""
-    names = {id(kept.value): kept.name for kept in call.references}
+    names = {id(kept.value): kept.called for kept in call.references}
     return ", ".join(
         f"{name}={_value_text(call.arguments[name], names)}"
         for name in (*call.rule.arguments, *call.rule.prophecies)
@@ -132,7 +132,7 @@ def names_in(course: Course) -> dict[str, str]:
     for call in course.calls:
         for kept in call.handed_over:
             for text in _ids_of(kept.value):
-                found.setdefault(text, kept.name)
+                found.setdefault(text, kept.called)
     for actor in course.actors:
         for name, value in actor.belongings():
             for text in _ids_of(value):

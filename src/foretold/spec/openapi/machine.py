@@ -198,14 +198,17 @@ class ApiMachine(Machine):
             found.append((key, arguments[name]))
         shelves = _shelves_of(self.world)
         call, count = _call_of(self.world, actor), 0
+        named: dict[Any, str] = {}
         for key, value in found:
             known = [kept.value for kept in shelves.values(key.name)]
             if any(each == value and each.owner == actor.index for each in known):
                 continue
             number = 0 if call is None else call.number
-            kept = shelves.put(key.name, number, count, owned(value, actor.index))
+            alias = named.get(value, "") if key is ANYTHING else ""
+            kept = shelves.put(key.name, number, count, owned(value, actor.index), alias)
+            named[value] = kept.called
             count += 1
-            if call is not None and key is not ANYTHING:
+            if call is not None and not alias:
                 call.produced = [[*(call.produced[0] if call.produced else []), kept.name]]
 
     def told(self, name: str) -> Sequence[Any]:
