@@ -22,6 +22,7 @@ WORDS = (
     "looked for a row in", "Whether these were the same rows is not known",
     "In the database a transaction has seen two states", "a request that was answered too soon",
     "the request whose commit has broken the invariant", "No two of these got into each other",
+    "something was done twice, after an answer was lost",
     "waits for a lock", "(after this the invariant fails)", "flushed by the commit at", "shrunk to",
     "Stock asyncio can do this", "Stock asyncio does not take this order",
     "Replayed in a fresh process",

@@ -3,61 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from foretold.story.database.transactions import Told
 from foretold.story.wording import Wording
 from foretold.trace import Place
-from foretold.trace.events import (
-    WORLD,
-    Broke,
-    Event,
-    Executed,
-    Fault,
-    LockWait,
-    Request,
-    Resumed,
-    Visited,
-    Who,
+from foretold.trace.events import WORLD, Event, Executed, Fault, LockWait, Request, Resumed
+from tests.search.told import (
+    READ,
+    WRITE,
+    asked_by,
+    broke,
+    by_client,
+    events,
+    given,
+    resumes,
+    said,
+    settled,
+    told_in_order,
+    told_of,
 )
-
-READ = "SELECT stock FROM item WHERE id = 1"
-WRITE = "UPDATE item SET stock = $1 WHERE id = 1"
-
-
-def events(*told: tuple[str, str]) -> list[Executed]:
-    """Statements, one millisecond apart: (session, SQL)."""
-    return [
-        Executed(n * 1_000_000, "db", f"session {who}", n, sql=sql, tags=("done",))
-        for n, (who, sql) in enumerate(told)
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedBy(Event):
-    """For these tests: the session works for a task from now on."""
-
-    task: str
-
-
-def settled(told: Sequence[Event]) -> list[Event]:
-    """Statements know for whom they are: what `asked_by` has said before them."""
-    asked: dict[str, Who] = {}
-    found: list[Event] = []
-    for event in told:
-        if isinstance(event, AskedBy):
-            asked[event.actor] = ("web", event.task)
-            continue
-        if isinstance(event, Executed | LockWait) and event.actor in asked:
-            who = asked[event.actor]
-            event = replace(event, asked_by=who, sent_by=who)
-        found.append(event)
-    return found
-
-
-def told_of(told: Sequence[Event]) -> list[str]:
-    """What a story says of these events."""
-    return Told(settled(told)).lines(0)
 
 
 def test_the_two_that_overlap_are_shown() -> None:
@@ -102,20 +67,6 @@ def test_what_drivers_ask_is_left_out() -> None:
 def test_no_database() -> None:
     """Then there is nothing to say."""
     assert told_of([Resumed(0, "main", "task", 1)]) == []
-
-
-def asked_by(session: str, task: str) -> Event:
-    """The session works for this task from now on."""
-    return AskedBy(0, "db", f"session {session}", task=task)
-
-
-def resumes(task: str, line: int) -> Event:
-    """The task goes on at this line; who reads or writes first is called from a line of its own,
-    and all else from where the transaction was opened."""
-    caller = (
-        Place("app/routers.py", line, "handler") if line in (3, 4) else Place("app/db.py", 1, "")
-    )
-    return Resumed(0, "web", task, 1, Place("app/rows.py", line, "get"), (caller,))
 
 
 def test_requests_and_lines_of_code_are_named() -> None:
@@ -168,37 +119,6 @@ def test_what_is_said_again_is_one_line() -> None:
     ]
 
 
-def test_without_a_pair_it_is_said_where_to_look() -> None:
-    """One request alone is to blame, or several one after the other."""
-    one = events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))
-    first = [asked_by("1", "POST /buy"), *one]
-    assert "one request" in told_of(first)[-1]
-    assert "each one" in told_of([*first, asked_by("1", "POST /sell"), *one])[-1]
-
-
-def test_what_was_locked_and_not_changed_is_a_hint() -> None:
-    """An ORM does not see a list that is changed in place; whose row is changed is not asked."""
-    vain = "It has locked item, and has changed nothing there before its commit."
-    locked, other = f"{READ} FOR NO KEY UPDATE", "UPDATE users SET seen = $1"
-    for also, said in ((other, True), (WRITE, False)):
-        told = events(("1", "BEGIN"), ("1", locked), ("1", also), ("1", "COMMIT"))
-        lines = told_of([asked_by("1", "POST /memories"), *told])
-        assert (vain in " ".join(line.strip() for line in lines)) is said
-
-
-def test_without_a_pair_who_asked_last_is_named() -> None:
-    """A key that is not one's own is found: no race, and the last question is the wrong one."""
-    told = told_in_order(
-        asked_by("1", "POST /a"), events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT")),
-        asked_by("2", "POST /b"), events(("2", "BEGIN"), ("2", READ)), resumes("POST /b", 3),
-        events(("2", "ROLLBACK")),
-    )  # fmt: skip
-    assert said(told_of(told)).endswith(
-        "No two of these got into each other's way: look at what each one did by itself, first "
-        "session 2, which asked last (app/rows.py:3, from app/routers.py:3)."
-    )
-
-
 def test_pairs_of_long_ago_are_no_explanation() -> None:
     """In a run that was not shrunk, many get into each other's way in vain."""
     pair = [
@@ -228,38 +148,12 @@ def test_what_a_request_read_in_an_earlier_transaction_counts() -> None:
 # Who is accused, by what is known besides
 
 
-def told_in_order(*parts: Event | Sequence[Event]) -> list[Event]:
-    """One millisecond apart, in this order."""
-    flat = [event for part in parts for event in ([part] if isinstance(part, Event) else part)]
-    return [replace(event, time_ns=n * 1_000_000) for n, event in enumerate(flat)]
-
-
-def by_client(task: str, client: str, asks: str = "") -> Event:
-    """The task of the server works for this client."""
-    return Visited(0, "web", task, 1, client=client, asks=asks or task)
-
-
-def given(who: str, sql: str, *values: str, outcome: str = "done") -> list[Executed]:
-    """A statement with the values for `$1`, `$2`, …"""
-    return [Executed(0, "db", f"session {who}", sql=sql, tags=(outcome,), values=values)]
-
-
-def broke(who: str, query: str) -> Event:
-    """After this session's commit an invariant does not hold."""
-    return Broke(0, "db", f"session {who}", sql=query)
-
-
 PAIR = events(
     ("1", "BEGIN"), ("2", "BEGIN"), ("1", READ), ("2", READ), ("1", WRITE), ("1", "COMMIT"),
     ("2", WRITE), ("2", "COMMIT"),
 )  # fmt: skip
 ID = "00000004-0000-4000-8000-000000000001"
 OTHER_ID = "00000004-0000-4000-8000-000000000002"
-
-
-def said(lines: list[str]) -> str:
-    """On one line."""
-    return " ".join(line.strip() for line in lines)
 
 
 def test_requests_are_called_by_their_clients() -> None:

@@ -17,7 +17,7 @@ from foretold.story.words import instant, short
 from foretold.trace import Place
 from foretold.trace.events import Event, Request, Visited
 
-_PROMISES = ("2", "3")
+PROMISES = ("2", "3")
 """How the codes of answers begin on which a client may rely."""
 
 
@@ -149,7 +149,7 @@ def _answers(events: Sequence[Event], visits: Visits) -> dict[tuple[str, str], t
     delivered several times: it is not known which of them was answered. Nor of those that failed:
     a 503 may come from a proxy, and promises nothing."""
     told = [(n, event) for n, event in enumerate(events) if isinstance(event, Request)]
-    kept = [(n, event) for n, event in told if event.answer[:1] in _PROMISES]
+    kept = [(n, event) for n, event in told if event.answer[:1] in PROMISES]
     sent = Counter((event.client, event.asks) for _, event in told if not event.answer)
     arrived = Counter((each.client, each.asks) for each in visits.values() if not each.is_after)
     return {

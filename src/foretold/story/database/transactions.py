@@ -14,7 +14,8 @@ from itertools import groupby
 
 from foretold.services.postgres.rows import Catalogue
 from foretold.services.postgres.sqltext import read
-from foretold.story.database.halves import Hasty, answered_too_soon, middle_commit
+from foretold.story.database.again import answers_of, done_again
+from foretold.story.database.halves import PROMISES, Hasty, answered_too_soon, middle_commit
 from foretold.story.database.stale import (
     NOTHING_ASKED,
     Asked,
@@ -56,12 +57,19 @@ class Told:
         self._middle = middle_commit(asked, requests)
         self._hasty = hasty = answered_too_soon(events, requests, self._visits)
         self._pair = None if self._middle is not None else critical_pair(requests, asked)
+        self._answers = answers_of(events)
+        self._again = None
         if self._pair is None and self._middle is None and not self._is_broken:
             self._pair = outdated(by_client(requests, self._visits), requests, asked)
+        if self._pair is None and hasty is None and not self._is_broken:
+            statements, visits = self._statements, self._visits
+            self._again = done_again(statements, self._answers, visits, asked.tables)
         if not self._is_broken and hasty is not None and hasty.reader is not None:
             self._pair, kept = None, _with_reader(hasty, requests)
         elif self._pair is not None:
             kept = [self._pair.reader, self._pair.writer]
+        elif self._again is not None:
+            kept = [each for each in found if self._again.is_in(each)]
         else:
             broken = [each for each in requests if asked.is_by(each)]
             lost = [each for each in requests if broken and each.lost_an_answer]
@@ -87,7 +95,7 @@ class Told:
     @property
     def says_where_to_look(self) -> bool:
         """Whether it ends with a sentence about that."""
-        return self._pair is not None or any(each.asked_by for each in self._shown)
+        return self._pair is not None or any(self._alone(0))
 
     @property
     def pair(self) -> tuple[Side, Side] | None:
@@ -97,7 +105,7 @@ class Told:
     @property
     def _is_clear(self) -> bool:
         """Whether somebody is to blame; else there is only something to look at."""
-        found = (self._pair, self._middle, self._asked.commit)
+        found = (self._pair, self._middle, self._again, self._asked.commit)
         misled = self._hasty is not None and self._hasty.reader is not None
         return misled or any(each is not None for each in found)
 
@@ -136,6 +144,8 @@ class Told:
             return self._pair.title
         if not self._is_broken and self._hasty is not None and self._hasty.reader is not None:
             return "In the database, a request that was answered too soon, and who looked then:"
+        if self._again is not None:
+            return self._again.title
         if not self._is_broken:
             return "The last statements of the database:"
         return "In the database, the request whose commit has broken the invariant:"
@@ -153,17 +163,30 @@ class Told:
         if self._asked.commit is not None:
             yield from self._last_transaction(self._asked.commit)
             return
-        behind = {each.asked_by for each in self._shown} - {None}
+        if self._again is not None:
+            yield from self._again.sentences(self._names.of)
+            return
         if self._hasty is not None:
             yield from self._hasty.sentences(start_ns, self._visits)
-        elif len(behind) == 1:
-            yield "All of this is one request: look at what it does by itself, up to its end."
+            return
+        behind = {each.asked_by for each in self._shown if each.asked_by is not None}
+        if len(behind) == 1:
+            yield from self._by_one(min(behind))
             yield from self._locked_in_vain()
         elif len(behind) > 1:
             yield (
                 "No two of these got into each other's way: look at what each one did by itself"
-                f"{self._last_asked()}."
+                f"{self._only_writer()}."
             )
+
+    def _by_one(self, who: Who) -> Iterator[str]:
+        """Nothing is said against a request that was answered as usual, unless it has written what
+        the assertion asks about: then something else may have failed."""
+        is_well = self._answers.get(who, "")[:1] in PROMISES
+        written = {table for each in self._statements if each.is_kept for table in each.written}
+        if not is_well or written & set(self._asked.tables):
+            what = "one request" if who in self._visits else "the work of one task"
+            yield f"All of this is {what}: look at what it does by itself, up to its end."
 
     def _locked_in_vain(self) -> Iterator[str]:
         """What is locked is mostly meant to be changed; an ORM may not have seen the change."""
@@ -173,17 +196,22 @@ class Told:
             locks = each.reading.locks_rows and each.reading.has("update")
             if locks and each.tables and written.isdisjoint(each.tables):
                 yield (
-                    f"It has locked {min(each.tables)}{each.where}, and has changed nothing there "
-                    "before its commit. Was something meant to be written?"
+                    f"{self._names.of(each)} has locked {min(each.tables)}{each.where}, and has "
+                    "changed nothing there before its commit. Was something meant to be written?"
                 )
                 return
 
-    def _last_asked(self) -> str:
-        """Who has asked last, and where: what it was told may be what is wrong."""
-        asked = [each for each in self._shown if not each.is_mark and each.place is not None]
-        if not asked:
+    def _only_writer(self) -> str:
+        """Who alone has written what the assertion asks about, if one has."""
+        wrote = [e for e in self._statements if e.is_kept and e.written & set(self._asked.tables)]
+        if len({each.asked_by for each in wrote}) != 1 or wrote[-1] not in self._shown:
             return ""
-        return f", first {self._names.of(asked[-1])}, which asked last{asked[-1].where}"
+        last = wrote[-1]
+        table = min(last.written & set(self._asked.tables))
+        return (
+            f", first {self._names.of(last)}: it alone has written {table}{last.where}, which the "
+            "test asks about"
+        )
 
     def _last_transaction(self, commit: Statement) -> Iterator[str]:
         """It alone has broken the invariant, which held before it."""

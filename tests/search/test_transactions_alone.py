@@ -1,0 +1,124 @@
+"""What a story says about the database if no two transactions got into each other's way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from foretold.trace.events import WORLD, Event, Fault, Looked, Request
+from tests.search.told import (
+    READ,
+    WRITE,
+    asked_by,
+    by_client,
+    events,
+    resumes,
+    said,
+    told_in_order,
+    told_of,
+)
+
+INSERT = "INSERT INTO item (name) VALUES ('a')"
+
+
+def test_without_a_pair_it_is_said_where_to_look() -> None:
+    """One request alone is to blame, or several one after the other."""
+    one = events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))
+    first = [asked_by("1", "POST /buy"), *one]
+    assert "All of this is the work of one task: look at what it does" in told_of(first)[-1]
+    assert "All of this is one request" in told_of([by_client("POST /buy", "ann"), *first])[-1]
+    assert "each one" in told_of([*first, asked_by("1", "POST /sell"), *one])[-1]
+
+
+def test_a_request_that_was_answered_as_usual_is_not_suspected() -> None:
+    """Something else has failed after it, unless the test asks about what it has written."""
+    asked = Request(0, "web", WORLD, number=1, client="ann", asks="POST /buy")
+    begun = [
+        asked, by_client("POST /buy", "ann"), asked_by("1", "POST /buy"),
+        *events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT")),
+    ]  # fmt: skip
+
+    def story(*after: Event) -> str:
+        return said(told_of(told_in_order(begun, *after)))
+
+    look = "look at what it does by itself"
+    assert look not in story(replace(asked, answer="200"))
+    assert look in story(replace(asked, answer="500"))
+    assert look in story(), "it was not answered"
+    looked = Looked(0, "home", "test", sql="select stock from item")
+    assert look in story(replace(asked, answer="200"), looked)
+    other = Looked(0, "home", "test", sql="select n from other")
+    assert look not in story(replace(asked, answer="200"), other)
+
+
+def test_what_was_locked_and_not_changed_is_a_hint() -> None:
+    """An ORM does not see a list that is changed in place; whose row is changed is not asked."""
+    vain = "session 1 has locked item, and has changed nothing there before its commit."
+    locked, other = f"{READ} FOR NO KEY UPDATE", "UPDATE users SET seen = $1"
+    for also, is_told in ((other, True), (WRITE, False)):
+        told = events(("1", "BEGIN"), ("1", locked), ("1", also), ("1", "COMMIT"))
+        lines = told_of([asked_by("1", "POST /memories"), *told])
+        assert (vain in said(lines)) is is_told
+
+
+def test_without_a_pair_nobody_is_named_because_it_asked_last() -> None:
+    """It may be a heartbeat. Who alone has written what the test asks about is named."""
+    told = told_in_order(
+        asked_by("1", "POST /a"), events(("1", "BEGIN"), ("1", WRITE)), resumes("POST /a", 3),
+        events(("1", "COMMIT")), asked_by("2", "beat"),
+        events(("2", "BEGIN"), ("2", "UPDATE beats SET n = n + 1"), ("2", "COMMIT")),
+    )  # fmt: skip
+    nobody = "No two of these got into each other's way: look at what each one did by itself"
+    assert said(told_of(told)).endswith(f"{nobody}.")
+    looked = Looked(99_000_000, "home", "test", sql="select stock from item")
+    assert said(told_of([*told, looked])).endswith(
+        f"{nobody}, first session 1: it alone has written item "
+        "(app/rows.py:3, from app/routers.py:3), which the test asks about."
+    )
+
+
+def test_what_was_done_twice_after_a_lost_answer_is_told() -> None:
+    """A fault has lost the answer to a commit, and the task did the same again. The heartbeat that
+    asked last is not named; nor is the task, if what it did twice is not what the test asks about,
+    or if to do it twice is the same as to do it once."""
+
+    def story(write: str, asks: str = "item") -> list[str]:
+        book = [("1", "BEGIN"), ("1", write), ("1", "COMMIT")]
+        lost = Fault(0, "db", WORLD, text="…", what="lost_after_commit", whom="db session 1")
+        told = told_in_order(
+            asked_by("1", "book"), events(*book), lost, asked_by("3", "book"),
+            events(*(("3", sql) for _, sql in book)),
+            asked_by("2", "beat"), events(("2", "UPDATE beats SET n = n + 1")),
+            Looked(0, "home", "test", sql=f"select count(*) from {asks}"),
+        )  # fmt: skip
+        commit = next(n for n, e in enumerate(told) if isinstance(e, Fault))
+        told[commit] = replace(told[commit], time_ns=told[commit - 1].time_ns)
+        return told_of(told)
+
+    lines = story(INSERT)
+    assert lines[0] == "In the database something was done twice, after an answer was lost:"
+    assert "session 1 changed item; that was committed, and a fault lost the answer." in said(lines)
+    assert "Then session 3 did the same again." in said(lines)
+    assert "beats" not in said(lines)
+    assert "done twice" not in said(story(INSERT, "beats"))
+    assert "done twice" not in said(story("UPDATE item SET stock = 7"))
+
+
+def test_a_request_that_its_client_sends_again_is_told() -> None:
+    """It was done; its client had an error instead of the answer. Of two clients nobody is."""
+    write = [("1", "BEGIN"), ("1", INSERT), ("1", "COMMIT")]
+
+    def request(number: int, client: str, answer: str) -> list[Event]:
+        asked = Request(0, "web", WORLD, number=number, client=client, asks="POST /item")
+        task = f"POST /item-{number}"
+        visit = by_client(task, client, "POST /item")
+        return [asked, visit, asked_by("1", task), *events(*write), replace(asked, answer=answer)]
+
+    def story(client: str, answer: str) -> str:
+        first, second = request(1, "ann", answer), request(2, client, "201")
+        return said(told_of(told_in_order(first, second)))
+
+    again = story("ann", "ReadError")
+    assert "that was committed, and its client was told ReadError." in again
+    assert "Then request 2 did the same again." in again
+    assert "done twice" not in story("bob", "ReadError")
+    assert "done twice" not in story("ann", "201")
