@@ -8,7 +8,17 @@ from dataclasses import replace
 from foretold.story.database.transactions import Told
 from foretold.story.wording import Wording
 from foretold.trace import Place
-from foretold.trace.events import WORLD, Event, Executed, Fault, LockWait, Request, Resumed
+from foretold.trace.events import (
+    WORLD,
+    Cells,
+    Event,
+    Executed,
+    Fault,
+    LockWait,
+    Looked,
+    Request,
+    Resumed,
+)
 from tests.search.told import (
     READ,
     WRITE,
@@ -451,3 +461,29 @@ def test_what_all_of_a_request_is_called_from_says_nothing() -> None:
     said = lines[lines.index("  session 2 read item (app/rows.py:1, from app/router2.py:5)") + 1]
     assert said.startswith("  before session 1 had changed it (flushed by the commit at")
     assert not any("middleware" in line for line in lines)
+
+
+def test_a_write_completes_an_accusation_only_if_it_may_depend_on_the_read() -> None:
+    """What the request had written before it read does not; nor does a note in another table, in a
+    transaction of its own, unless the test asks about that table or a value went there."""
+    read, note = "SELECT n FROM item WHERE id = 1", "INSERT INTO views (path) VALUES ($1)"
+
+    def story(*parts: Event | Sequence[Event], asks: str = "") -> str:
+        look = [Looked(0, "home", "test", sql=f"select 1 from {asks}")] if asks else []
+        return said(told_of(told_in_order(asked_by("1", "GET /a"), *parts, look)))
+
+    noted = given("2", note, "'abcd'")
+    alone: list[Event] = [asked_by("2", "GET /a"), *noted, asked_by("3", "PUT /a")]
+    change = given("3", "UPDATE item SET n = 5 WHERE id = 1")
+    begin, commit = given("3", "BEGIN"), given("3", "COMMIT")
+    cells = Cells(columns=((0, 0),), rows=(("'abcd'",),))
+    found = [replace(each, cells=cells) for each in given("1", read)]
+    before = story(alone, begin, change, given("2", note, "'x'"), given("1", read), commit)
+    assert "overlapped" not in before
+    after: list[Sequence[Event]] = [given("1", read), begin, change, commit, alone]
+    assert "overlapped" not in story(alone, *after)
+    assert "overlapped" not in story(alone, *after, asks="item")
+    assert "and then wrote views" in story(alone, *after, asks="views")
+    assert "and then wrote views" in story(alone, found, *after[1:]), "the value that it had read"
+    same = [given("2", "UPDATE item SET n = 6 WHERE id = 1")]
+    assert "and then wrote item" in story(alone, begin, *after, asked_by("2", "GET /a"), *same)

@@ -122,3 +122,26 @@ def test_a_request_that_its_client_sends_again_is_told() -> None:
     assert "Then request 2 did the same again." in again
     assert "done twice" not in story("bob", "ReadError")
     assert "done twice" not in story("ann", "201")
+
+
+def test_a_read_before_the_commit_is_told_if_the_test_asks_about_it() -> None:
+    """The reader wrote nothing, so there is no pair; the old value may be kept in a cache. Of
+    another row, or of several readers, nothing is said."""
+    change, unlike = WRITE.replace("$1", "7"), READ.replace("1", "2")
+
+    def story(*reads: str, asks: str = "item") -> str:
+        readers = [
+            part
+            for n, sql in enumerate(reads)
+            for part in (asked_by(f"{n + 2}", f"GET /{n}"), *events((f"{n + 2}", sql)))
+        ]
+        told = told_in_order(
+            asked_by("1", "PUT /item"), events(("1", "BEGIN"), ("1", change)), readers,
+            events(("1", "COMMIT")), Looked(0, "home", "t", sql=f"select 1 from {asks}"),
+        )  # fmt: skip
+        return said(told_of(told))
+
+    seen = "session 2 read item after session 1 had changed it, and before that was committed"
+    assert seen in story(READ)
+    for silent in (story(unlike), story(READ, READ), story(READ, asks="other")):
+        assert "before that was committed" not in silent

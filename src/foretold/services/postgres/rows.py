@@ -138,7 +138,7 @@ def rows_of(
     for number, columns in enumerate(cells.columns if cells is not None else ()):
         key_found = catalogue.column(columns)
         if key_found is not None and cells is not None:
-            told = {_bare(row[number]) for row in cells.rows}
+            told = {bare(row[number]) for row in cells.rows}
             if None not in told:
                 rows.found[key_found] = {each for each in told if each is not None}
     return rows
@@ -161,10 +161,10 @@ def _value(token: Token, values: Sequence[str]) -> str | None:
     if token.kind != PARAMETER:
         return token.value if token.kind in (TEXT, NUMBER) or token.value in _TRUTHS else None
     number = int(token.value[1:])
-    return _bare(values[number - 1]) if 0 < number <= len(values) else None
+    return bare(values[number - 1]) if 0 < number <= len(values) else None
 
 
-def _bare(value: str | None) -> str | None:
+def bare(value: str | None) -> str | None:
     """Without quotes; None for what is NULL, long or not shown."""
     if value is None or value in (NULL, _UNKNOWN):
         return None

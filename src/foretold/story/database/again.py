@@ -41,9 +41,10 @@ class Again:
             "unique constraint, show that it was done already?"
         )
 
-    def is_in(self, transaction: Transaction) -> bool:
-        """Whether one of the two belongs to it."""
-        return any(each is self.first or each is self.second for each in transaction.statements)
+    def among(self, transactions: Sequence[Transaction]) -> list[Transaction]:
+        """Those to which the two belong."""
+        ours = {self.first.transaction, self.second.transaction}
+        return [each for each in transactions if each.statements[0].transaction in ours]
 
 
 def done_again(

@@ -357,8 +357,20 @@ def _stale_reads(reader: Transaction, writer: Transaction, asked: Asked) -> Iter
                 safe = is_locked and later.transaction == read.transaction
                 safe = safe or _is_read_again(reader, read, write, later)
                 acts = later.written and later.is_kept and later.time_ns > write.time_ns
-                if acts and not safe:
+                if acts and not safe and _may_follow(read, write, later, asked):
                     yield Stale(reader, writer, read, write, later, asked)
+
+
+def _may_follow(read: Statement, write: Statement, later: Statement, asked: Asked) -> bool:
+    """Whether what was written may depend on what was read: it came after that; and if in another
+    transaction, it is about the same table, or about what the assertion asks about, or a value was
+    written that had been read. Else it is something that the program notes besides."""
+    if later.number < read.number:
+        return False
+    is_about = later.written & (read.tables & write.written | set(asked.tables))
+    if later.transaction == read.transaction or is_about:
+        return True
+    return not asked.tables and not later.given.isdisjoint(read.given_back)
 
 
 def _is_read_again(

@@ -17,6 +17,7 @@ from foretold.services.postgres.rows import (
     FoundColumn,
     KnownRows,
     answered,
+    bare,
     meets,
     rows_of,
 )
@@ -115,6 +116,17 @@ class Statement:
         """Whether it has read what that one wrote. None: it is not known."""
         found = [meets(self.rows, write.rows, table) for table in self.tables & write.written]
         return True if True in found else None if None in found else False
+
+    @property
+    def given_back(self) -> set[str]:
+        """The values that it has found, as text that can be compared."""
+        return {text for each in self.answer for text in map(bare, each.values) if text is not None}
+
+    @property
+    def given(self) -> set[str]:
+        """The values that it puts somewhere or asks for."""
+        known = {value for values in self.rows.asked.values() for value in values}
+        return known | set(self.rows.to.values())
 
     @property
     def sets(self) -> set[tuple[str, str]]:

@@ -14,7 +14,8 @@ from itertools import groupby
 
 from foretold.services.postgres.rows import Catalogue
 from foretold.services.postgres.sqltext import read
-from foretold.story.database.again import answers_of, done_again
+from foretold.story.database.again import Again, answers_of, done_again
+from foretold.story.database.early import Early, read_early
 from foretold.story.database.halves import PROMISES, Hasty, answered_too_soon, middle_commit
 from foretold.story.database.stale import (
     NOTHING_ASKED,
@@ -58,18 +59,19 @@ class Told:
         self._hasty = hasty = answered_too_soon(events, requests, self._visits)
         self._pair = None if self._middle is not None else critical_pair(requests, asked)
         self._answers = answers_of(events)
-        self._again = None
+        self._unpaired: Again | Early | None = None
         if self._pair is None and self._middle is None and not self._is_broken:
             self._pair = outdated(by_client(requests, self._visits), requests, asked)
         if self._pair is None and hasty is None and not self._is_broken:
             statements, visits = self._statements, self._visits
-            self._again = done_again(statements, self._answers, visits, asked.tables)
+            again = done_again(statements, self._answers, visits, asked.tables)
+            self._unpaired = again or read_early(requests, asked)
         if not self._is_broken and hasty is not None and hasty.reader is not None:
             self._pair, kept = None, _with_reader(hasty, requests)
         elif self._pair is not None:
             kept = [self._pair.reader, self._pair.writer]
-        elif self._again is not None:
-            kept = [each for each in found if self._again.is_in(each)]
+        elif self._unpaired is not None:
+            kept = self._unpaired.among(found)
         else:
             broken = [each for each in requests if asked.is_by(each)]
             lost = [each for each in requests if broken and each.lost_an_answer]
@@ -105,7 +107,8 @@ class Told:
     @property
     def _is_clear(self) -> bool:
         """Whether somebody is to blame; else there is only something to look at."""
-        found = (self._pair, self._middle, self._again, self._asked.commit)
+        again = self._unpaired if isinstance(self._unpaired, Again) else None
+        found = (self._pair, self._middle, again, self._asked.commit)
         misled = self._hasty is not None and self._hasty.reader is not None
         return misled or any(each is not None for each in found)
 
@@ -144,8 +147,8 @@ class Told:
             return self._pair.title
         if not self._is_broken and self._hasty is not None and self._hasty.reader is not None:
             return "In the database, a request that was answered too soon, and who looked then:"
-        if self._again is not None:
-            return self._again.title
+        if self._unpaired is not None:
+            return self._unpaired.title
         if not self._is_broken:
             return "The last statements of the database:"
         return "In the database, the request whose commit has broken the invariant:"
@@ -163,8 +166,8 @@ class Told:
         if self._asked.commit is not None:
             yield from self._last_transaction(self._asked.commit)
             return
-        if self._again is not None:
-            yield from self._again.sentences(self._names.of)
+        if self._unpaired is not None:
+            yield from self._unpaired.sentences(self._names.of)
             return
         if self._hasty is not None:
             yield from self._hasty.sentences(start_ns, self._visits)
