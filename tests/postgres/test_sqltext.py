@@ -26,6 +26,16 @@ COLUMNS = ", ".join(f"item.column_{n}" for n in range(30))
     [
         ("SELECT 1", "SELECT 1"),
         (
+            "SELECT shop.item.id, item.n FROM shop.item WHERE shop.item.id = 1",
+            "SELECT id, n FROM shop.item WHERE id = 1",
+        ),
+        (
+            'INSERT INTO "shop"."item" (n) VALUES (1) RETURNING "shop"."item".id',
+            'INSERT INTO "shop"."item" (n) VALUES (1) RETURNING id',
+        ),
+        ("SELECT shop.shop.id FROM shop.shop", "SELECT id FROM shop.shop"),
+        ("SELECT crm.item.id FROM shop.item", "SELECT crm.item.id FROM shop.item"),
+        (
             f"SELECT {COLUMNS} \nFROM item WHERE item.id = $1::UUID FOR NO KEY UPDATE",
             "SELECT … FROM item WHERE id = $1 FOR NO KEY UPDATE",
         ),

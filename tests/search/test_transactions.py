@@ -149,10 +149,27 @@ def test_what_a_request_read_in_an_earlier_transaction_counts() -> None:
     told = [*one, *other, *events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))]
     told = [replace(event, time_ns=n * 1_000_000) for n, event in enumerate(told)]
     lines = told_of(told)
-    assert lines[0] == "In the database the transactions of two requests overlapped:"
+    assert lines[0] == "In the database the transactions of two tasks overlapped:"
+    requests = [by_client("POST /a", ""), by_client("POST /b", "")]
+    assert told_of([*requests, *told])[0].endswith("the transactions of two requests overlapped:")
+    assert told_of([requests[0], *told])[0].endswith("the transactions of two tasks overlapped:")
     assert lines[-5].strip() == "session 1 read item"
     assert lines[-6] == "  (and 30 statements of theirs about something else)"
     assert sum("FROM other" in line for line in lines) == 0
+
+
+def test_of_many_statements_those_of_the_accused_are_shown() -> None:
+    """Two pollers: what they did is in the middle of the run, which ends with empty polls."""
+    poll = [("1", "BEGIN"), ("1", "SELECT stock FROM item WHERE id = 9"), ("1", "COMMIT")]
+    polls = [(who, f"{sql} ") for _ in range(9) for who in "12" for _, sql in poll]
+    pair = [(event.actor[-1], event.sql) for event in PAIR]
+    told = [asked_by("1", "one"), asked_by("2", "two"), *events(*polls, *pair, *polls)]
+    lines = told_of(told)
+    begin = next(n for n, line in enumerate(lines) if READ in line) - 2
+    assert [line.split()[4] for line in lines[begin : begin + 8]] == [
+        sql.split()[0] for _, sql in pair
+    ]
+    assert [line.strip()[0] for line in lines].count("…") == 2, "before and after"
 
 
 # Who is accused, by what is known besides

@@ -60,7 +60,7 @@ def _pieces(sql: str, values: Sequence[str]) -> list[_Piece]:
     """Without types, without labels of columns, without the name of the only table."""
     tokens = tokens_of(sql)
     tables = {name for reading in read(sql) for name in reading.tables}
-    alone = next(iter(tables))[-1] if len(tables) == 1 else None
+    alone = next(iter(tables)) if len(tables) == 1 else ()
     found: list[_Piece] = []
     place = 0
     while place < len(tokens):
@@ -69,15 +69,30 @@ def _pieces(sql: str, values: Sequence[str]) -> list[_Piece]:
         if after > place or _is_label(tokens, place):
             place = max(after, place + 2 * _is_label(tokens, place))
             continue
-        if token.value == alone and _is_sign(tokens, place + 1, "."):
+        behind = _past_table(tokens, place, alone)
+        if behind > place:
             spaced = _is_spaced(tokens, place)
-            place += 2
+            place = behind
             if place < len(tokens):
                 found.append(_piece(sql, tokens[place], values, spaced))
         else:
             found.append(_piece(sql, token, values, _is_spaced(tokens, place)))
         place += 1
     return found
+
+
+def _past_table(tokens: Sequence[Token], place: int, table: Sequence[str]) -> int:
+    """Behind `shop.item.` or `item.`, if a column of this table follows; else the place itself."""
+    if not table or _is_sign(tokens, place - 1, "."):
+        return place
+    short = table[-1:] if table[0] != table[-1] else ()
+    for name in filter(None, (table, short)):
+        end = place + 2 * len(name)
+        written = [token.value for token in tokens[place:end:2]]
+        dots = all(_is_sign(tokens, dot, ".") for dot in range(place + 1, end, 2))
+        if written == list(name) and dots:
+            return end
+    return place
 
 
 def _piece(sql: str, token: Token, values: Sequence[str], is_spaced: bool) -> _Piece:

@@ -41,6 +41,11 @@ class Again:
             "unique constraint, show that it was done already?"
         )
 
+    @property
+    def evidence(self) -> tuple[Statement, ...]:
+        """What is told of it; these are always shown."""
+        return self.first, self.lost, self.second
+
     def among(self, transactions: Sequence[Transaction]) -> list[Transaction]:
         """Those to which the two belong."""
         ours = {self.first.transaction, self.second.transaction}

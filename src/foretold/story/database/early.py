@@ -32,6 +32,11 @@ class Early:
             "was there before. Does the program keep that (a cache)?"
         )
 
+    @property
+    def evidence(self) -> tuple[Statement, ...]:
+        """What is told of it; these are always shown."""
+        return self.read, self.write
+
     def among(self, transactions: Sequence[Transaction]) -> list[Transaction]:
         """Those to which the two belong."""
         ours = {self.read.transaction, self.write.transaction}

@@ -19,6 +19,7 @@ from foretold.services.postgres.rows import meets
 from foretold.story.database.statements import Statement, Transaction
 from foretold.story.tale import Side
 from foretold.story.words import short
+from foretold.trace.events import Who
 
 FEW = 8
 """Of more statements than that, those of a pair that have nothing to do with it are left out."""
@@ -116,7 +117,7 @@ class Stale:
         """Those that matter, if they are too many: about the same table, beginnings and ends."""
         if len(statements) <= FEW:
             return statements
-        ours = {id(self.read), id(self.write), id(self.later)}
+        ours = {id(each) for each in self.evidence}
         table = self.tables | (self.later.written if len(self.later.written) == 1 else set())
         locks = {id(e) for e in statements if self._locks_instead(e)}
         wrong = {id(e) for e in statements if e.written & set(self.asked.tables)}
@@ -124,12 +125,21 @@ class Stale:
         return [e for e in statements if id(e) in kept or e.is_mark or e.tables & table]
 
     @property
-    def title(self) -> str:
-        several = self.reader.is_several or self.writer.is_several
+    def evidence(self) -> tuple[Statement, ...]:
+        """What is told of it; these are always shown."""
+        return self.read, self.write, self.later
+
+    def title(self, requests: Collection[Who]) -> str:
+        """What has met. Who is none of these `requests` is a task, or a session of nobody."""
+        askers = [each.asked_by for each in (self.reader, self.writer)]
+        are_requests = all(who in requests for who in askers)
         if self.is_in_one_request:
-            return "In the database two transactions of one request overlapped:"
-        what = "the transactions of two requests" if several else "two transactions"
-        return f"In the database {what} overlapped:"
+            one = "request" if are_requests else "task"
+            return f"In the database two transactions of one {one} overlapped:"
+        if not (self.reader.is_several or self.writer.is_several):
+            return "In the database two transactions overlapped:"
+        two = "requests" if are_requests else "sessions" if None in askers else "tasks"
+        return f"In the database the transactions of two {two} overlapped:"
 
     def sentences(self, name: Callable[[Statement], str]) -> Iterator[str]:
         """What is odd, and where to look."""
@@ -218,7 +228,9 @@ class Outdated(Stale):
     """A client has read something in one request, and written it in a later one; another one has
     changed it in between."""
 
-    title = "In the database a client wrote what it had read in an earlier request:"
+    def title(self, requests: Collection[Who]) -> str:
+        """What has met."""
+        return "In the database a client wrote what it had read in an earlier request:"
 
     @property
     def is_certain(self) -> bool:
@@ -267,7 +279,14 @@ class Skew:
     other: Statement
     """What changed that which it read then."""
 
-    title = "In the database a transaction has seen two states:"
+    @property
+    def evidence(self) -> tuple[Statement, ...]:
+        """What is told of it; these are always shown."""
+        return self.before, self.after, self.write, self.other
+
+    def title(self, requests: Collection[Who]) -> str:
+        """What has met."""
+        return "In the database a transaction has seen two states:"
 
     def sides(self, name: Callable[[Statement], str]) -> tuple[Side, Side]:
         """The two as data."""
@@ -279,7 +298,7 @@ class Skew:
         """Those that matter, if they are too many."""
         if len(statements) <= FEW:
             return statements
-        ours = {id(each) for each in (self.before, self.after, self.write, self.other)}
+        ours = {id(each) for each in self.evidence}
         return [each for each in statements if id(each) in ours or each.is_mark]
 
     def sentences(self, name: Callable[[Statement], str]) -> Iterator[str]:

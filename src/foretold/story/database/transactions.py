@@ -83,7 +83,8 @@ class Told:
         shown = [each for each in self._statements if id(each) in ours]
         self._all = len(shown)
         pair = self._pair
-        self._shown = pair.of_these(shown) if pair is not None else shown[-LAST_MAX:]
+        last = shown if self._unpaired is not None else shown[-LAST_MAX:]
+        self._shown = pair.of_these(shown) if pair is not None else last
         matter = {column for each in self._shown for column in each.sets}
         for each in self._shown:
             each.matter = matter
@@ -133,8 +134,17 @@ class Told:
 
     def _table(self, start_ns: int, called: Callable[[str], str]) -> list[str]:
         names = self._names
-        statements = _lines(self._shown, names, start_ns, called)
+        statements = _lines(self._shown, names, start_ns, called, self._evidence)
         return [*names.lines(), *statements, *self._left_out()]
+
+    @property
+    def _evidence(self) -> list[Statement]:
+        """What must be shown, however many there are: what is told, and how those ended."""
+        told = self._pair or self._unpaired
+        ours = told.evidence if told is not None else ()
+        numbers = {each.transaction for each in ours}
+        ends = [each for each in self._shown if each.is_mark and each.transaction in numbers]
+        return [*ours, *ends, *(each for each in self._shown if each.remark)]
 
     def _said(self, start_ns: int, called: Callable[[str], str]) -> list[str]:
         pair = self._pair
@@ -144,7 +154,7 @@ class Told:
     @property
     def _title(self) -> str:
         if self._pair is not None:
-            return self._pair.title
+            return self._pair.title(self._visits)
         if not self._is_broken and self._hasty is not None and self._hasty.reader is not None:
             return "In the database, a request that was answered too soon, and who looked then:"
         if self._unpaired is not None:
@@ -312,24 +322,37 @@ class _Names:
 
 
 def _lines(
-    shown: Sequence[Statement], names: _Names, start_ns: int, called: Callable[[str], str]
+    shown: Sequence[Statement],
+    names: _Names,
+    start_ns: int,
+    called: Callable[[str], str],
+    evidence: Sequence[Statement],
 ) -> Iterator[str]:
-    """One after the other; what is said again and again is one line, and of many the middle is left
-    out."""
+    """One after the other; what is said again and again is one line. Of many those are left out
+    that are farthest from what is told."""
+    joined = list(_joined(shown, called))
     rows = [
         (instant(first.time_ns - start_ns), names.of(first), short(first.place), text)
-        for first, text in _joined(shown, called)
+        for (first, *_), text in joined
     ]
     lines = aligned([tuple(map(called, row)) for row in rows])
-    left_out = len(lines) - STATEMENTS_MAX
-    if left_out > 0:
-        lines[STATEMENTS_MAX // 2 : STATEMENTS_MAX // 2 + left_out] = [f"  … {left_out} more"]
-    yield from lines
+    needed = {id(each) for each in evidence}
+    places = [n for n, (its, _) in enumerate(joined) if any(id(each) in needed for each in its)]
+    kept = _nearest(len(lines), places or [0, len(lines) - 1])
+    for is_kept, those in groupby(range(len(lines)), key=kept.__contains__):
+        numbers = list(those)
+        yield from [lines[n] for n in numbers] if is_kept else [f"  … {len(numbers)} more"]
+
+
+def _nearest(count: int, places: Sequence[int]) -> set[int]:
+    """As many of so many lines as there is room for."""
+    by_distance = sorted(range(count), key=lambda n: min(abs(n - place) for place in places))
+    return set(by_distance[:STATEMENTS_MAX])
 
 
 def _joined(
     shown: Sequence[Statement], called: Callable[[str], str]
-) -> Iterator[tuple[Statement, str]]:
+) -> Iterator[tuple[list[Statement], str]]:
     for (_, text), alike in groupby(shown, key=lambda each: (each.session, each.text(called))):
-        first, *others = alike
-        yield first, f"{text}  ({len(others) + 1} times)" if others else text
+        its = list(alike)
+        yield its, f"{text}  ({len(its)} times)" if len(its) > 1 else text
