@@ -7,6 +7,7 @@ import random
 import pytest
 
 from foretold.services.postgres.rows import Catalogue, KnownRows, meets, rows_of
+from foretold.services.postgres.sqlqueries import queries_of
 from foretold.services.postgres.sqlshown import (
     SQL_CHARS_MAX,
     VALUE_CHARS_MAX,
@@ -19,6 +20,24 @@ from foretold.services.postgres.statements import makes_settings
 from foretold.trace.events import Cells, Schema, Table
 
 COLUMNS = ", ".join(f"item.column_{n}" for n in range(30))
+
+
+def test_a_query_in_brackets_is_read_by_itself() -> None:
+    """Of each table that it alone reads: its condition, and whether it is a sum."""
+
+    def inside(sql: str) -> dict[str, tuple[bool, list[str]]]:
+        (reading,) = read(sql)
+        found = queries_of(reading).items()
+        return {n[-1]: (q.sums_up, [c.column for c in q.conditions]) for n, q in found}
+
+    count = "(SELECT count(*) FROM s.a WHERE s.a.x = 1)"
+    assert inside("SELECT 1 FROM a WHERE (x = 1)") == {}
+    assert inside(f"WITH n AS {count} SELECT * FROM b, n WHERE y = 2") == {"a": (True, ["x"])}
+    assert inside(f"SELECT y - {count} FROM b") == {"a": (True, ["x"])}
+    assert inside(f"SELECT {count} FROM s.a") == {}, "it is read outside of it as well"
+    assert inside(f"SELECT {count}, {count}") == {}
+    assert inside(f"SELECT (SELECT {count} FROM b)") == {"a": (True, ["x"])}
+    assert inside("SELECT (SELECT 1 FROM a WHERE x = 1") == {"a": (False, ["x"])}, "not closed"
 
 
 @pytest.mark.parametrize(

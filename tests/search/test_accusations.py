@@ -244,6 +244,70 @@ def test_the_values_that_were_read_are_shown() -> None:
     assert "generate" not in story
 
 
+def test_a_count_in_a_query_of_its_own_cannot_be_locked_either() -> None:
+    """The statement asks for a difference; the count stands in a WITH, with its own condition. Of
+    another course it is not the same row."""
+    schema = "create schema s; create table s.course (id int primary key, seats int);"
+    schema += "insert into s.course values (1, 1), (2, 1);"
+    schema += "create table s.seat (course int, who text)"
+    sql = (
+        "with taken as (select count(*) as n from s.seat e where e.course = $1) "
+        "select c.seats - taken.n from s.course c cross join taken where c.id = $1"
+    )
+
+    async def enrol(db: Any, course: int, who: str) -> None:
+        async with db.transaction():
+            if await db.fetchval(sql, course) > 0:
+                await asyncio.sleep(0.01)
+                await db.execute("insert into s.seat (course, who) values ($1, $2)", course, who)
+
+    async def one(db: Any) -> None:
+        await enrol(db, 1, "one")
+
+    async def two(db: Any) -> None:
+        await enrol(db, 1, "two")
+
+    async def other(db: Any) -> None:
+        await enrol(db, 2, "other")
+
+    story = story_of(program(schema, one, two))
+    assert "two read seat" in story
+    assert "a count cannot be locked" in story
+    assert "Whether these were the same rows is not known" not in story
+    assert "overlapped" not in story_of(program(schema, one, other))
+
+
+def test_the_sum_that_was_written_is_what_was_read_too_early() -> None:
+    """An ORM reads the invoice just before it changes it. What it writes is a sum over the lines,
+    which it had read before the other one added a line."""
+    schema = "create table invoice (id int primary key, total int);"
+    schema += "insert into invoice values (1, 0);"
+    schema += "create table line (id serial primary key, invoice int, amount int)"
+    total = "select coalesce(sum(amount), 0) from line where invoice = 1"
+
+    async def bill(db: Any, pause_s: float) -> None:
+        await db.execute("insert into line (invoice, amount) values (1, 7)")
+        found = await db.fetchval(total)
+        await asyncio.sleep(pause_s)
+        async with db.transaction():
+            await db.fetchrow("select id, total from invoice where id = 1")
+            await asyncio.sleep(0.02)
+            await db.execute("update invoice set total = $1 where id = 1", found)
+
+    async def slow(db: Any) -> None:
+        await bill(db, 0.02)
+
+    async def quick(db: Any) -> None:
+        await asyncio.sleep(0.01)
+        await bill(db, 0.001)
+
+    asks = "select 1 from invoice where total <> (select sum(amount) from line)"
+    story = story_of(program(schema, slow, quick, asks=asks))
+    assert "slow read line" in story
+    assert "before quick had changed it" in story
+    assert "and then wrote invoice" in story
+
+
 def test_a_lock_on_something_else_is_told() -> None:
     """It looks as if it were locked, and the lock is on the row of another table."""
     schema = ACCOUNTS + "; create table keys (id int); insert into keys values (1), (2)"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from foretold.services.postgres.sqlqueries import queries_of
 from foretold.services.postgres.sqltext import (
     NUMBER,
     PARAMETER,
@@ -95,6 +96,10 @@ class KnownRows:
     catalogue: Catalogue
     asked: Known = field(default_factory=dict)
     """What conditions ask for, and what is inserted."""
+    queries: dict[str, Reading] = field(default_factory=dict)
+    """By table, the query in brackets that alone reads it."""
+    within: Known = field(default_factory=dict)
+    """What the conditions of these ask for."""
     found: Known = field(default_factory=dict)
     """What the server has answered."""
 
@@ -144,6 +149,15 @@ def rows_of(
     return rows
 
 
+def note_queries(rows: KnownRows, values: Sequence[str]) -> None:
+    """What is known besides from the queries that stand in brackets."""
+    for name, query in queries_of(rows.reading).items():
+        table = rows.catalogue.called(name)
+        rows.queries[table] = query
+        for (_, column), given in rows_of(query, values, None, rows.catalogue).asked.items():
+            rows.within[table, column] = given
+
+
 def _note_inserted(rows: KnownRows, values: Sequence[str], catalogue: Catalogue) -> None:
     reading = rows.reading
     if not reading.inserts or len(reading.written) != 1:
@@ -177,12 +191,13 @@ def meets(read: KnownRows, write: KnownRows, table: str) -> bool | None:
     if _overlooks(read, write):
         return False
     same: set[str] = set()
+    asked = {**read.within, **read.asked}
     for (name, column), values in {**write.found, **write.asked}.items():
         key = (name, column)
         if name != table or column in write.sets:
             continue
-        if key in read.asked:
-            if read.asked[key].isdisjoint(values):
+        if key in asked:
+            if asked[key].isdisjoint(values):
                 return False
             same.add(column)
         elif key in read.found and not write.reading.inserts:
@@ -191,7 +206,7 @@ def meets(read: KnownRows, write: KnownRows, table: str) -> bool | None:
             elif write.sets.isdisjoint(read.reading.used):
                 return False  # nor has it moved another row to where this one looked
     for column, value in write.to.items():
-        if value in read.asked.get((table, column), ()):
+        if value in asked.get((table, column), ()):
             same.add(column)  # the row is one of those from now on
     whole = not read.reading.is_narrowed or not (write.reading.is_narrowed or write.reading.inserts)
     return True if whole or _is_same_row(read, same, table) else None
@@ -203,8 +218,9 @@ def _is_same_row(read: KnownRows, same: set[str], table: str) -> bool:
     unique = read.catalogue.unique(table)
     if unique is None:
         return bool(same)
-    asked = {column for name, column in read.asked if name == table}
-    return bool(same & unique) or (bool(same) and read.reading.is_plain and asked <= same)
+    query = read.queries.get(table, read.reading)
+    asked = {column for name, column in {**read.within, **read.asked} if name == table}
+    return bool(same & unique) or (bool(same) and query.is_plain and asked <= same)
 
 
 def _overlooks(read: KnownRows, write: KnownRows) -> bool:

@@ -198,6 +198,11 @@ def read(sql: str) -> tuple[Reading, ...]:
     return tuple(_Reader(tokens).reading for tokens in found if tokens)
 
 
+def reading_of(tokens: list[Token]) -> Reading:
+    """What one statement says, or a part of one."""
+    return _Reader(tokens).reading
+
+
 @functools.lru_cache(maxsize=2048)
 def every_word(sql: str) -> frozenset[str]:
     """All words that stand anywhere in it, as written and in small letters: also in quoted text,

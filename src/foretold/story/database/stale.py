@@ -84,9 +84,9 @@ class Stale:
     def rank(self) -> tuple[bool | int, ...]:
         """The smaller the better: whose commit broke something; the rows are known to be the same;
         it is about more than when something was; it wrote where it was broken; after the other's
-        commit; in the same table; it had counted, if too many is what is wrong; it had found
-        nothing, and both put something there; it did not take what was there when it wrote. Of
-        several pairs the last, and of its statements the first."""
+        commit; it wrote the sum that it had read; in the same table; it had counted, if too many
+        is what is wrong; it had found nothing, and both put something there; it did not take what
+        was there when it wrote. Of several pairs the last, and of its statements the first."""
         asked, broke = set(self.asked.tables), self.asked.commit is not None
         return (
             broke and not self.asked.is_by(self.reader),
@@ -95,6 +95,7 @@ class Stale:
             bool(asked) and not self.later.written & asked,
             self.later.time_ns < self.write.ends_ns,
             bool(asked) and not self.tables & asked,
+            not self._stores_sum,
             not self.later.written & self.tables,
             self.asked.counts and not self._sums_up,
             not self.is_double,
@@ -106,7 +107,13 @@ class Stale:
 
     @property
     def _sums_up(self) -> bool:
-        return self.read.reading.sums_up
+        return self.read.sums_up(self.tables)
+
+    @property
+    def _stores_sum(self) -> bool:
+        """What it wrote is how many, or how much, it had read."""
+        stored = self.later.rows.to.values()
+        return self._sums_up and not self.read.given_back.isdisjoint(stored)
 
     @property
     def is_double(self) -> bool:
@@ -174,8 +181,9 @@ class Stale:
         place = f"Look at {self.read.at}:" if self.read.place is not None else "Look at the read:"
         commit = self._commit_between
         if commit is not None:
+            over = "it had committed" if commit.is_kept else "its transaction was over"
             return (
-                f"{place} it had committed{commit.where} before it wrote; what it knew, and any "
+                f"{place} {over}{commit.where} before it wrote; what it knew, and any "
                 "lock that it held, ended there. Do both in one transaction, or read it again "
                 "after that?"
             )

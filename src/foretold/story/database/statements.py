@@ -19,6 +19,7 @@ from foretold.services.postgres.rows import (
     answered,
     bare,
     meets,
+    note_queries,
     rows_of,
 )
 from foretold.services.postgres.sqlshown import (
@@ -116,6 +117,11 @@ class Statement:
         """Whether it has read what that one wrote. None: it is not known."""
         found = [meets(self.rows, write.rows, table) for table in self.tables & write.written]
         return True if True in found else None if None in found else False
+
+    def sums_up(self, tables: Collection[str]) -> bool:
+        """Whether it asks how many rows, or how much, of one of these tables."""
+        summed = {table for table, query in self.rows.queries.items() if query.sums_up}
+        return self.reading.sums_up or not summed.isdisjoint(tables)
 
     @property
     def given_back(self) -> set[str]:
@@ -334,6 +340,7 @@ def _parts(event: Executed | LockWait, catalogue: Catalogue) -> Iterator[Stateme
         found.error = error if alone or number == len(tags) else ""
         found.asked_by, found.sent_by, found.values = event.asked_by, event.sent_by, event.values
         found.rows = rows_of(reading, event.values, cells if alone else None, catalogue)
+        note_queries(found.rows, event.values)
         found.answer = answered(cells if alone else None, catalogue)
         found.tables = {catalogue.called(name) for name in reading.tables}
         if not (found.error or {rows_changed(tag) for tag in found.tags} == {0}):
