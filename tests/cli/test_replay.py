@@ -49,6 +49,31 @@ def test_a_failure_is_seen_again(found: Path) -> None:
     assert_as_stored("cli-replay-again", str(done))
 
 
+@pytest.mark.parametrize("program", [programs.BANK, programs.LATE])
+def test_it_tells_what_the_search_told(tmp_path: Path, program: str) -> None:
+    """Two steps or a length of time decide it: that was established by other runs than the one on
+    the tape. The replay says the same, word for word, from the first line to the last step."""
+    programs.write(tmp_path, program)
+    search = foretold(tmp_path, "explore", "bank:main", "--seed", "1")
+    tape = next(tmp_path.glob(".foretold/failures/*/*.tape"))
+    told, _, _ = search.out.partition("\nforetold found this in")
+    replay = foretold(tmp_path, "replay", str(tape))
+    assert " decide" in told
+    assert replay.out.startswith(f"{told}\n\n"), str(replay)
+
+
+def test_of_another_run_it_does_not_say_what_decides(tmp_path: Path) -> None:
+    """The program was changed and fails as before: nobody knows whether the same two steps decide
+    it."""
+    folder = with_failure(tmp_path)
+    assert "These two steps decide it" in foretold(folder, "replay", "found.tape").out
+    more = programs.BANK.replace("    account = {", "    await asyncio.sleep(0)\n    account = {")
+    programs.write(folder, more)
+    done = foretold(folder, "replay", "found.tape")
+    assert "What broke: AssertionError: only 5 of 12 (bank.py:22)" in done.out
+    assert "decide it" not in done.out
+
+
 def test_a_failure_that_is_gone(tmp_path: Path) -> None:
     """The bug was mended: exit code 0, and a warning that the run is another one now."""
     folder = with_failure(tmp_path)

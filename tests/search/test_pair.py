@@ -39,6 +39,13 @@ def pair_of(failure: foretold.Failure) -> Pair:
     return failure.decision.pair
 
 
+def tapes_of(pair: Pair) -> tuple[foretold.Tape, foretold.Tape]:
+    """The one that fails, and the one that holds."""
+    assert pair.failing is not None
+    assert pair.swapped is not None
+    return pair.failing, pair.swapped
+
+
 def events_of(main: Callable[..., Any], tape: foretold.Tape) -> list[Event]:
     """The steps of a run."""
     trace = Trace(detail=True)
@@ -69,8 +76,8 @@ def test_swapped_it_holds(main: Callable[..., Any], settings: dict[str, Any]) ->
     pair = pair_of(failure)
     first, second = order_of(main, failure.tape, pair)
     assert first < second
-    assert again(main, pair.swapped).error is None
-    first, second = order_of(main, pair.swapped, pair)
+    assert again(main, tapes_of(pair)[1]).error is None
+    first, second = order_of(main, tapes_of(pair)[1], pair)
     assert second < first
 
 
@@ -91,13 +98,12 @@ def test_only_the_two_have_changed_places() -> None:
     failure = found(main, runs=3_000, order="any")
     pair = pair_of(failure)
     fails, holds = (
-        [(event.actor, event.step) for event in events_of(main, tape)]
-        for tape in (pair.failing, pair.swapped)
+        [(event.actor, event.step) for event in events_of(main, tape)] for tape in tapes_of(pair)
     )
     at = fails.index(pair.first.key[1:])
     assert fails[:at] == holds[:at]
     assert fails[at : at + 2] == holds[at : at + 2][::-1]
-    assert again(main, pair.failing).error is not None
+    assert again(main, tapes_of(pair)[0]).error is not None
 
 
 def test_a_value_decides() -> None:
@@ -160,9 +166,9 @@ def test_a_calm_run_that_fails_has_a_pair_as_well() -> None:
     assert not failure.delays
     pair = pair_of(failure)
     assert {pair.first.key[1], pair.second.key[1]} == {"withdraw", "withdraw-2"}
-    assert again(overdrawn, pair.failing).error is not None
-    assert again(overdrawn, pair.swapped).error is None
-    first, second = order_of(overdrawn, pair.swapped, pair)
+    assert again(overdrawn, tapes_of(pair)[0]).error is not None
+    assert again(overdrawn, tapes_of(pair)[1]).error is None
+    first, second = order_of(overdrawn, tapes_of(pair)[1], pair)
     assert second < first
 
 
@@ -190,8 +196,8 @@ def test_an_order_that_holds_is_not_passed_over() -> None:
     comes second all the same, and the run holds. The story said that every order fails."""
     pair = pair_of(found(stale, runs=10))
     assert [pair.first.key[1], pair.second.key[1]] == ["reader", "writer"]
-    assert again(stale, pair.swapped).error is None
-    assert again(stale, pair.failing).error is not None
+    assert again(stale, tapes_of(pair)[1]).error is None
+    assert again(stale, tapes_of(pair)[0]).error is not None
 
 
 async def paid_twice(world: foretold.World) -> None:

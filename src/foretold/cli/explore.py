@@ -27,7 +27,14 @@ from foretold.cli.options import (
     strategy_option,
     weight_option,
 )
-from foretold.cli.targets import is_node_id, load_target, output_dropped, refuse_for_tests, run_tape
+from foretold.cli.targets import (
+    decision_of,
+    is_node_id,
+    load_target,
+    output_dropped,
+    refuse_for_tests,
+    run_tape,
+)
 from foretold.errors import UsageError, WorkerDied
 from foretold.pytest_support import child
 from foretold.pytest_support.seeds import fresh_seed
@@ -335,7 +342,8 @@ def _replayer_of(named: str, target: str) -> FreshReplayer:
 def _failure_again(file: TapeFile, path: Path, seen: Observation | None) -> Failure:
     """With its story, if it fails here as well; a fresh process has `seen` that it does."""
     try:
-        found = failure_of(run_tape(file), file, path)
+        done = run_tape(file)
+        found = failure_of(done, file, path, decision_of(file, done))
         if found is None:
             assert seen is not None, "a failure of which nothing was seen ends its process"
             return failure_elsewhere(seen, file, path)

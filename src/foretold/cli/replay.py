@@ -21,6 +21,7 @@ from foretold.cli.options import (
     weight_option,
 )
 from foretold.cli.targets import (
+    decision_of,
     is_node_id,
     is_tape,
     load_target,
@@ -157,7 +158,7 @@ def _replay_file(name: str, file: TapeFile) -> int:
         return child.replay_file(name, file.target)
     done = run_tape(file)
     if done.error is not None:
-        put(f"{story_text(done)}\n")
+        put(f"{story_text(done, decision_of(file, done))}\n")
     if text := changed_text(file, done):
         say(text)
     put(verdict_text(file, done))

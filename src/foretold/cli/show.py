@@ -6,7 +6,14 @@ import click
 
 from foretold.cli.group import app
 from foretold.cli.options import target_option
-from foretold.cli.targets import is_node_id, load_target, output_dropped, run_tape, with_target
+from foretold.cli.targets import (
+    decision_of,
+    is_node_id,
+    load_target,
+    output_dropped,
+    run_tape,
+    with_target,
+)
 from foretold.errors import UsageError
 from foretold.report.tapes import (
     changed_text,
@@ -64,10 +71,11 @@ def _story_of(file: TapeFile, target: str | None) -> str:
         return f"{schedule_text(file.tape)}\n(pytest runs this one, and a replay tells all of it.)"
     with output_dropped():
         done = run_tape(file)
+        decision = decision_of(file, done)
     warning = changed_text(file, done)
     parts = [f"{warning}\n"] if warning else []
     if done.error is None or (file.failure and not is_same_failure(file.failure, done.error)):
         parts.append(verdict_text(file, done))
     if done.error is not None:
-        parts.append(story_text(done))
+        parts.append(story_text(done, decision))
     return "\n".join(parts)

@@ -14,10 +14,12 @@ from typing import Any, cast
 from foretold.errors import ForetoldError, TapeError, TargetError, UsageError
 from foretold.scenario.source import is_scenario
 from foretold.search.checking.replayers import FreshReplayer
+from foretold.search.failures.recall import recalled
 from foretold.search.failures.retry import ends_its_process
 from foretold.search.failures.store import FOLDER
 from foretold.search.workers.targets import check_inside, find_function, settings_of_target
 from foretold.search.workers.warming import run_warm
+from foretold.story.decision import Decision
 from foretold.tape import TapeFile
 from foretold.world.run import Run, bind_main
 from foretold.world.settings import Settings
@@ -113,3 +115,9 @@ def run_tape(file: TapeFile) -> Run:
     if isinstance(done.error, TapeError):
         raise done.error  # the program has not failed: the tape cannot be read by it
     return done
+
+
+def decision_of(file: TapeFile, done: Run) -> Decision | None:
+    """What its file says decides the failure that a tape gave here."""
+    main, _ = load_target(file.target)
+    return recalled(file, done, bind_main(main), Settings.from_tape(file.tape.settings))

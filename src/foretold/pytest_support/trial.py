@@ -26,12 +26,12 @@ from foretold.search.checking.replayers import Replayer
 from foretold.search.explore import Progress, explore, resume
 from foretold.search.failures.explain import explain
 from foretold.search.failures.failure import Failure, Outcome
+from foretold.search.failures.recall import recalled
 from foretold.search.failures.retry import failure_elsewhere, failure_of, recorded_elsewhere
 from foretold.search.failures.store import Store
 from foretold.search.workers.warming import run_warm
 from foretold.tape.file import TapeFile, load
 from foretold.trace import Place
-from foretold.world.run import Run
 from foretold.world.settings import Settings
 from foretold.world.world import World
 
@@ -133,8 +133,7 @@ class Trial:
         """The run of one tape and nothing else."""
         self.record.replayed = str(path)
         file = load(path)
-        done = self._execute(file)
-        found = failure_of(done, file, path)
+        found = self._failure_of(file, path)
         asked = os.environ.get(EXPLAIN_VARIABLE, "")
         if found is not None and asked.isdecimal():
             cold = bool(file.tape.settings.get("cold"))
@@ -215,7 +214,7 @@ class Trial:
             return self._search(1, tape.seed, settings).failure
         if file.unfinished:
             return self._go_on(path)
-        return failure_of(self._execute(file), file, path)
+        return self._failure_of(file, path)
 
     def _go_on(self, path: Path) -> Failure | None:
         """It was being shrunk when somebody interrupted."""
@@ -231,13 +230,14 @@ class Trial:
         self._raise_verdict()
         return found
 
-    def _execute(self, file: TapeFile) -> Run:
+    def _failure_of(self, file: TapeFile, path: Path) -> Failure | None:
+        """What a tape gives now; None if it holds."""
         settings = Settings.from_tape(file.tape.settings)
         settings = settings.with_changes(wall_s_max=self.simulation.settings.get("wall_s_max"))
         done = run_warm(self.main, file.tape, settings, detail=True)
         self.record.runs += 1
         self._raise_verdict()
-        return done
+        return failure_of(done, file, path, recalled(file, done, self.main, settings))
 
     # What may fail now
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from foretold.arguments import printable
-from foretold.report.text import departures, exception_text
+from foretold.report.text import broke_text, departures, exception_text
 from foretold.search.failures.retry import noted_in_words, recorded_elsewhere, why_unlike
 from foretold.search.workers.warming import ONLY_FIRST
 from foretold.story.decision import Decision
@@ -97,9 +97,10 @@ def environment_text(file: TapeFile) -> str:
 
 
 def story_text(done: Run, decision: Decision | None = None) -> str:
-    """The exception, and the story that leads to it."""
+    """The exception, what broke, and the story that leads to it."""
     assert done.error is not None, "only failing runs have a story"
-    return f"{exception_text(done.error)}\n\n{tell_run(done, decision)[0]}"
+    story = tell_run(done, decision)[0]
+    return "\n".join([exception_text(done.error), "", broke_text(done.error), story])
 
 
 def is_same_failure(expected: FailureNote, error: BaseException) -> bool:

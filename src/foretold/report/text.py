@@ -38,7 +38,7 @@ def failure_note(failure: Failure, *, runs: int, command: str) -> str:
     """What is added to the user's own exception; `runs` is how many were asked for. pytest prints
     it as it is, so it is made harmless here."""
     is_doubtful = failure.reproduced is False or bool(failure.doubt)
-    parts = [_broke(failure), *(_replayed(failure) if is_doubtful else ())]
+    parts = [broke_text(failure.exception), *(_replayed(failure) if is_doubtful else ())]
     parts += [failure.story] if failure.story else []
     parts += [_found(failure, runs), *_configured(failure), *_stock(failure), *_first_only(failure)]
     parts += [] if is_doubtful else _replayed(failure)
@@ -46,9 +46,8 @@ def failure_note(failure: Failure, *, runs: int, command: str) -> str:
     return harmless("\n".join([*parts, f"Replay it: {command}"]))
 
 
-def _broke(failure: Failure) -> str:
+def broke_text(error: BaseException) -> str:
     """What broke, and where, on one line."""
-    error = failure.exception
     said = error.why if isinstance(error, Deadlock) and error.why else first_line(error)
     what = type(error).__name__ + (f": {said}" if said else _line_of(error))
     place = place_text(error)

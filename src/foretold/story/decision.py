@@ -33,9 +33,10 @@ class Pair(NamedTuple):
 
     first: DecidingStep
     second: DecidingStep
-    swapped: Tape
-    """The tape on which they come the other way round: it was run, and held."""
-    failing: Tape
+    swapped: Tape | None = None
+    """The tape on which they come the other way round: it was run, and held. None of a saved
+    failure: its file names the two steps, and has no other tape."""
+    failing: Tape | None = None
     """A tape that fails and differs from it by those two alone, if a hold was to blame."""
 
 

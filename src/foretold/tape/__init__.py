@@ -4,6 +4,7 @@ Nothing in here knows what a choice is for.
 """
 
 from foretold.tape.about import (
+    DecidedNote,
     FailureNote,
     StockNote,
     TapeFile,
@@ -20,6 +21,7 @@ __all__ = [
     "ENDED",
     "WORKLOAD",
     "Choice",
+    "DecidedNote",
     "FailureNote",
     "Hold",
     "Schedule",

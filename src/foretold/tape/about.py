@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from platform import python_version
+from typing import Any
 
 from foretold._version import VERSION
+from foretold.tape.schedule import Key
 from foretold.tape.tape import Tape
 
 MESSAGE_CHARS_MAX = 500
@@ -50,6 +53,53 @@ class StockNote:
 
 
 @dataclass(frozen=True, slots=True)
+class DecidedNote:
+    """What was found to decide the failure, by other runs than the one on the tape. It is true of
+    the run with the digest that the file notes."""
+
+    pair: tuple[Key, Key] | None = None
+    """Two steps in the order in which it fails."""
+    values: tuple[str, str] | None = None
+    """A value that fails, and one that holds."""
+    times: tuple[int, int] | None = None
+    """The same for a delay, in nanoseconds."""
+    expired: tuple[str, str] | None = None
+    """Host and task whose timeout expires with the longer delay alone."""
+    needs_faults: bool = False
+    orders_tried: int = 0
+
+    def sentences(self) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+        """What is known, for a file: a word of `DECIDED`, and what stands behind it."""
+        if self.pair is not None:
+            yield "steps", (*self.pair[0], *self.pair[1])
+        if self.values is not None:
+            yield "values", self.values
+        if self.times is not None:
+            yield "times", self.times
+        if self.expired is not None:
+            yield "expired", self.expired
+        if self.needs_faults:
+            yield "faults", ()
+        if self.orders_tried:
+            yield "orders", (self.orders_tried,)
+
+
+DECIDED = {"steps": "ssnssn", "values": "ss", "times": "nn", "expired": "ss", "faults": "",
+           "orders": "n"}  # fmt: skip
+"""What stands behind each word: texts and numbers."""
+
+
+def decided_field(word: str, said: list[str | int]) -> dict[str, Any]:
+    """A sentence of a file as a field of `DecidedNote`."""
+    fields: dict[str, Any] = {
+        "steps": {"pair": (tuple(said[:3]), tuple(said[3:]))},
+        "faults": {"needs_faults": True},
+        "orders": {"orders_tried": said[-1] if said else 0},
+    }
+    return dict(fields.get(word, {word: tuple(said)}))
+
+
+@dataclass(frozen=True, slots=True)
 class TapeFile:
     """A tape, and under which circumstances it was recorded."""
 
@@ -68,6 +118,8 @@ class TapeFile:
     """Saved while it was being shrunk: there may be a smaller one."""
     stock: StockNote | None = None
     """None if nobody asked."""
+    decided: DecidedNote | None = None
+    """None if nobody asked, or if it was not found out."""
 
 
 def environment_differences(file: TapeFile) -> list[str]:

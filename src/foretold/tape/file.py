@@ -11,6 +11,7 @@ r"""The tape's file: text that a person can read and a program can trust.
     setting order "any"
     failure AssertionError "assert 95 == 100" at tests/test_bank.py:31
     digest 9f86d081884c7d659a2feaa0c55ad015
+    decided steps main transfer 4 main transfer-2 3
 
     [schedule]
     hold main transfer-2 step 3 until transfer ended
@@ -47,7 +48,15 @@ from typing import Any
 
 from foretold.arguments import SEED_BITS_MAX
 from foretold.errors import TapeError
-from foretold.tape.about import FailureNote, StockNote, TapeFile, environment_differences
+from foretold.tape.about import (
+    DECIDED,
+    DecidedNote,
+    FailureNote,
+    StockNote,
+    TapeFile,
+    decided_field,
+    environment_differences,
+)
 from foretold.tape.schedule import ENDED, Exception_, Hold, Schedule, Slow
 from foretold.tape.streams import Choice
 from foretold.tape.tape import Setting, Tape
@@ -136,12 +145,19 @@ def _header_lines(file: TapeFile) -> Iterator[str]:
         yield "shrinking unfinished"
     if file.stock is not None:
         yield _stock_line(file.stock)
+    if file.decided is not None:
+        yield from (_decided_line(*each) for each in file.decided.sentences())
 
 
 def _stock_line(stock: StockNote) -> str:
     if stock.possible is None:
         return f"stock unseen {_count(stock.tries, low=0)}"
     return "stock seen" if stock.possible else f"stock excluded {_quoted(stock.reason)}"
+
+
+def _decided_line(word: str, values: Sequence[str | int]) -> str:
+    said = (_name(each) if isinstance(each, str) else _count(each, low=0) for each in values)
+    return " ".join(["decided", word, *said])
 
 
 def _failure_line(failure: FailureNote) -> str:
@@ -348,6 +364,8 @@ class _Reader:
         if missing:
             raise _Malformed(f"the header does not say: {', '.join(missing)}")
         fields = {"hash_seed": None, **self.header}
+        known = DecidedNote.__dataclass_fields__.keys() & fields.keys()
+        decided = DecidedNote(**{name: fields.pop(name) for name in known}) if known else None
         tape = Tape(
             fields.pop("origin"),
             seed=fields.pop("seed"),
@@ -355,7 +373,7 @@ class _Reader:
             choices=self.choices,
             schedule=self.schedule,
         )
-        return TapeFile(tape, **fields)
+        return TapeFile(tape, **fields, decided=decided)
 
 
 def _tokens(line: str) -> list[str]:
@@ -461,6 +479,10 @@ def _read_header(tokens: list[str]) -> dict[str, Any]:
             return {"stock": StockNote(False, reason=_read_name(reason))}
         case ["stock", "unseen", tries]:
             return {"stock": StockNote(None, tries=_read_count(tries, low=0))}
+        case ["decided", word, *values] if word in DECIDED and len(values) == len(DECIDED[word]):
+            kinds = zip(values, DECIDED[word], strict=True)
+            read = [_read_name(v) if kind == "s" else _read_count(v, low=0) for v, kind in kinds]
+            return decided_field(word, read)
         case ["failure", type_name, message]:
             return {"failure": FailureNote(_read_name(type_name), _read_name(message))}
         case ["failure", type_name, message, "at", place]:

@@ -19,11 +19,14 @@ from foretold.story.decision import Decision
 from foretold.story.signature import Signature, place_of, text_of
 from foretold.story.tale import Delay, Story
 from foretold.story.words import count
-from foretold.tape import FailureNote, StockNote, Tape, TapeFile, save
+from foretold.tape import DecidedNote, FailureNote, StockNote, Tape, TapeFile, save
 from foretold.world.tally import Tally
 
 if TYPE_CHECKING:
     from foretold.search.checking.vacuity import Hollow
+
+NOTED_CHARS_MAX = 1_000
+"""Of a value in a tape file."""
 
 
 @dataclass(slots=True)
@@ -115,6 +118,22 @@ class Failure:
             self.stock_asyncio, self.stock_tries = stock.possible, stock.tries
             self.stock_reason = stock.reason
 
+    @property
+    def _decided(self) -> DecidedNote | None:
+        """What a tape file keeps of the decision: a replay tells it, and need not run what has
+        established it."""
+        found = self.decision
+        if found is None or found.is_unknown:
+            return None
+        pair = None if found.pair is None else (found.pair.first.key, found.pair.second.key)
+        expired = None if found.expired is None else (found.expired.host, found.expired.whose)
+        values = found.values
+        if values is not None and max(map(len, values)) > NOTED_CHARS_MAX:
+            values = None
+        return DecidedNote(
+            pair, values, found.times, expired, found.needs_faults, found.orders_tried
+        )
+
     def save(self, path: str | Path) -> Path:
         """Write the tape to a file that `foretold replay` takes."""
         error = self.exception
@@ -130,6 +149,7 @@ class Failure:
             digest=self.digest or None,
             unfinished=self.unfinished,
             stock=self.stock,
+            decided=self._decided,
         )
         save(path, file)
         return Path(path)

@@ -159,12 +159,12 @@ def _by_hold(judge: _Judge, tape: Tape, hold: Hold, events: Sequence[Event]) -> 
     first = passed[high - 1]
     stacks = judge.stacks(tape, first.key, hold.key)
     if held:
-        second = _step(held[0], events, stacks)
+        second = step_of(held[0], events, stacks)
     else:  # held to the very end: only the other run shows where it would go on
         second = DecidingStep(
             hold.key, None, tuple(judge.stacks(swapped, hold.key).get(hold.key, ())), None
         )
-    return Pair(_step(first, events, stacks), second, swapped, until(high))
+    return Pair(step_of(first, events, stacks), second, swapped, until(high))
 
 
 def _overtakers(hold: Hold, events: Sequence[Event]) -> list[Event]:
@@ -187,7 +187,8 @@ def _is_thread(event: Event) -> bool:
     return isinstance(event, Resumed) and event.is_thread
 
 
-def _step(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]]) -> DecidingStep:
+def step_of(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]]) -> DecidingStep:
+    """One of the two as it is told: where it went on, and how far it came."""
     key = event.key
     later = events[next(n for n, each in enumerate(events) if each is event) + 1 :]
     to = next(
@@ -265,7 +266,7 @@ def _narrowed(
     at = {event.key: event for event in fails if isinstance(event, Resumed | CalledBack)}
     if any(key not in at for key in both):
         return None
-    early, late = (_step(at[key], fails, stacks) for key in both)
+    early, late = (step_of(at[key], fails, stacks) for key in both)
     return Pair(early, late, until(high), until(low))
 
 
@@ -291,7 +292,8 @@ def _by_time(judge: _Judge, done: Run, events: Sequence[Event], tape: Tape) -> P
         return None
     first, second = found
     stacks = judge.stacks(tape, first.key, second.key)
-    return Pair(_step(first, events, stacks), _step(second, events, stacks), done.tape, tape)
+    early, late = (step_of(each, events, stacks) for each in found)
+    return Pair(early, late, done.tape, tape)
 
 
 def _expired_besides(failing: Iterable[Event], holding: Iterable[Event]) -> CalledBack | None:

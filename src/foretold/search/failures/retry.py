@@ -15,6 +15,7 @@ from foretold.errors import ForetoldError, TapeError, WorkerDied
 from foretold.search.checking.observe import Observation
 from foretold.search.checking.replayers import Replayer
 from foretold.search.failures.failure import Failure
+from foretold.story.decision import Decision
 from foretold.story.signature import signature_of
 from foretold.story.story import faults_of, tell_run
 from foretold.story.words import short_path
@@ -73,7 +74,9 @@ def recorded_elsewhere(file: TapeFile) -> list[str]:
     return [text for text in environment_differences(file) if "hash seed" not in text]
 
 
-def failure_of(done: Run, file: TapeFile, path: Path) -> Failure | None:
+def failure_of(
+    done: Run, file: TapeFile, path: Path, decision: Decision | None = None
+) -> Failure | None:
     """What a saved tape gave when it was run again, in detail; None if it holds."""
     if done.error is None:
         return None
@@ -86,7 +89,8 @@ def failure_of(done: Run, file: TapeFile, path: Path) -> Failure | None:
     found.reproduced, found.replayed_in = True, "this process"  # and not that which recorded it
     if file.digest is not None and file.digest != done.digest:
         found.doubt = f"this is not the run that was recorded ({why_unlike(file, done)})"
-    found.story, found.delays = tell_run(done)
+    found.decision = decision
+    found.story, found.delays = tell_run(done, decision)
     found.faults = faults_of(done)
     found.notes = done.notes
     return found
