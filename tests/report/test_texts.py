@@ -175,6 +175,12 @@ def test_departures_are_counted_by_kind() -> None:
     del faults["fault"]
     assert departures(Tape("derived", choices=faults)) == departures(Tape.calm())
     assert departures(Tape.calm()) == "the calm run, where nothing is delayed,"
+    drawn = {"entropy/main": [Choice(1, 9, "entropy")], "disk/main": [Choice(1, 2, "short write")]}
+    tape = Tape("derived", choices=drawn)
+    assert departures(tape) == "1 choice of random values and 1 other choice"
+    slow = [Choice(5, 6, "time for a statement")] * 2
+    tape = Tape("derived", choices={**drawn, "postgres/postgres session 1": slow})
+    assert departures(tape) == "2 slow statements"
     assert departures(Tape.seeded(7)) == "all choices come from the seed"
 
 

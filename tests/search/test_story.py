@@ -171,6 +171,80 @@ def test_a_late_loop_and_a_jump_of_time() -> None:
     )
 
 
+RANDOM = """\
+import random
+
+
+async def main():
+    assert random.random() < 1e-9
+"""
+
+
+def test_random_values_that_were_drawn() -> None:
+    """They may decide it: the story does not say that all is calm."""
+    told = story_of(RANDOM, **{"entropy/main": [Choice(2, 1 << 32, "entropy")]})
+    assert told.startswith(
+        "No task was delayed: this happens when all take turns, with the random values that were "
+        "drawn.\n"
+    )
+    calm = story_of(RANDOM.replace("random.random() <", "1 <"))
+    assert calm.startswith("No task was delayed: this happens when all take turns.\n")
+
+
+def test_times_of_a_database() -> None:
+    """A tape that makes statements slow is not the calm one."""
+    steps = [Choice(2, 3, "time to connect"), Choice(7, 1 << 30, "seed of random()")]
+    steps += [Choice(0, 6, "time for a statement"), *[Choice(5, 6, "time for a statement")] * 3]
+    told, _ = tell(Schedule(), [], 0, choices={"postgres/postgres session 1": steps})
+    assert told.splitlines()[:3] == [
+        "All take turns, first come first served, except that",
+        "  PostgreSQL took up to 20 ms instead of 200 µs for 3 statements of session 1",
+        "  PostgreSQL took 20 ms instead of 2 ms to connect session 1",
+    ]
+    many = {f"postgres/postgres session {n}": [steps[-1]] for n in range(5)}
+    told, _ = tell(Schedule(), [], 0, choices=many)
+    line = "  PostgreSQL took up to 20 ms instead of 200 µs for 5 statements of 5 sessions"
+    assert line in told.splitlines()
+
+
+def test_other_choices_that_are_not_calm() -> None:
+    """Nothing is known about them but that they were made, and this is said."""
+    choices = {"disk/main": [Choice(1, 2, "short write")], "threads/main": [Choice(9, 10, "seed")]}
+    assert tell(Schedule(), [], 0, choices=choices)[0].startswith(
+        "No task was delayed, but other choices were not the calm ones (disk, threads).\n"
+    )
+    turns = {"machine/storm/turns/1": [Choice(1, 2, "whose statement")]}
+    assert "whose statement the database executed next" in tell(Schedule(), [], 0, choices=turns)[0]
+
+
+LONG = """\
+import asyncio
+
+
+async def early():
+    await asyncio.sleep(0.001)
+
+
+async def main():
+    asyncio.create_task(early(), name="early")
+    for _ in range(21_000):
+        await asyncio.sleep(0)
+    assert False
+"""
+
+
+def test_a_delay_of_which_the_event_is_not_kept() -> None:
+    """A long run: the late step and the hold have left the window of kept events."""
+    told = story_of(LONG, Slow("main", "early", 1, 2_000_000), Hold("main", "early", 2, "main", 9))
+    assert "  … of a long run: the last 20,000 events" in told.splitlines()
+    assert "No task was delayed" not in told
+    assert lines_about(told, "early") == [
+        "  early was held before its 2nd step, until main had made its 9th step",
+        "  the event loop was late by 2 ms (a busy machine) after the 1st step of early",
+    ]
+    assert "No task was delayed" in story_of(LONG, Slow("main", "nobody", 3, 2_000_000))
+
+
 def test_values_that_were_chosen() -> None:
     """No order is to blame: the values are."""
     values = [Choice(50, 101, "amount"), Choice(1, 3, "who")]

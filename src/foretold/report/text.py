@@ -18,6 +18,12 @@ from foretold.errors import Deadlock
 from foretold.report.terminal import harmless
 from foretold.search.failures.failure import Failure, Outcome
 from foretold.search.workers.brief import first_line
+from foretold.story.choices import (
+    Slowness,
+    random_values,
+    slow_connections,
+    slow_statements,
+)
 from foretold.story.signature import place_of, text_of
 from foretold.story.words import count, short, short_path, source_line
 from foretold.story.words import wrapped as wrapped_lines
@@ -129,7 +135,23 @@ def departures(tape: Tape, calls: int = 0) -> str:
         (_faults_on(tape), "fault"),
         (_late_messages(tape), "late message"),
     ]
+    counted += [(_times(slow_statements(tape.choices)), "slow statement")]
+    counted += [(_times(slow_connections(tape.choices)), "slow connection")]
     parts = [count(n, noun) for n, noun in counted if n]
+    return " and ".join(parts) or _other_choices(tape)
+
+
+def _times(slow: Sequence[Slowness]) -> int:
+    return sum(each.times for each in slow)
+
+
+def _other_choices(tape: Tape) -> str:
+    """Of a tape on which nothing else differs from the calm one."""
+    drawn = random_values(tape.choices)
+    streams = (entries for name, entries in tape.choices.items() if name.split("/")[0] != FAULTS)
+    left = sum(bool(each.value) for entries in streams for each in entries) - drawn
+    parts = [f"{count(drawn, 'choice')} of random values"] if drawn else []
+    parts += [count(left, "other choice")] if left else []
     return " and ".join(parts) or "the calm run, where nothing is delayed,"
 
 

@@ -20,6 +20,7 @@ from foretold.kernel.threads.crew import MAIN_THREAD
 from foretold.kernel.waiting import raised_at
 from foretold.services.postgres.rows import Catalogue
 from foretold.story.cast import ROOM_LINES, Cast
+from foretold.story.choices import calm_sentence, service_sentences
 from foretold.story.database.transactions import Told
 from foretold.story.decided import decision_text, sides_of
 from foretold.story.decision import Decision
@@ -49,7 +50,7 @@ from foretold.story.words import (
     until_of,
     wrapped,
 )
-from foretold.tape import Choice, Schedule, Slow
+from foretold.tape import CALLBACKS, Choice, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
 from foretold.trace import RAISED, Place, raised
 from foretold.trace.events import (
@@ -67,7 +68,7 @@ from foretold.trace.events import (
     Uncaught,
     Who,
 )
-from foretold.trace.record import KEPT_EVENTS
+from foretold.trace.record import KEPT_EVENTS, Gone
 from foretold.world.run import Run
 from foretold.world.settings import Settings
 
@@ -98,12 +99,13 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[Story, list[D
         events,
         start_ns,
         error=done.error,
-        choices=tape.choices,
+        choices=_made(tape),
         also=also,
         is_known=tape.origin != "seeded",
         called=called,
         is_conducted=done.names is not None,
         decision=decision,
+        gone=done.trace.gone,
     )
     if done.error is not None:
         called(text_of(done.error))  # which stands above the story, and is not changed
@@ -117,6 +119,14 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[Story, list[D
         faults=faults_of(done),
     )
     return story, told.delays
+
+
+def _made(tape: Tape) -> dict[str, Sequence[Choice]]:
+    """The choices of a tape that its run has made. Others may stand behind them."""
+    draws = tape.draws  # empty of a recording, which has just those that were made
+    return {
+        name: each[: draws.get(name, 0) if draws else None] for name, each in tape.choices.items()
+    }
 
 
 def faults_of(done: Run) -> list[str]:
@@ -158,16 +168,19 @@ def told_of(
     called: Callable[[str], str] = str,
     is_conducted: bool = False,
     decision: Decision | None = None,
+    gone: Gone | None = None,
 ) -> Parts:
     """The story and the delays in it; `also` are those who have to be shown besides. `is_known` is
     False of a seed's choices: they are not on record. `called` puts texts into the words of the
-    story. `is_conducted`: main is ours, and no more than calls the rules."""
+    story. `is_conducted`: main is ours, and no more than calls the rules. `gone`: what is known of
+    earlier events, which are not kept."""
+    gone = Gone() if gone is None else gone
     catalogue = Catalogue(events := list(events))
     whole = with_telling_places([event for event in events if not isinstance(event, Schema)])
     every = _without_a_flood(whole)
     cut, culprit = failure_among(every, error)
     kept = every[:cut]
-    delays = delays_of(schedule, every)
+    delays = delays_of(schedule, every, gone)
     begin = _first_interesting(kept, delays, schedule)
     ending = _ending(kept, culprit, error, called)
     # If everybody was delayed (a run that was not shrunk), delays tell nobody apart.
@@ -190,16 +203,9 @@ def told_of(
     # All events are handed over: how far a task came is known from where it went on later.
     told = moments_of(every, numbers, delays if telling else [], ending)
     moments = cast.choose(told, room_lines=0 if told_below else ROOM_LINES)
-    parts = _departures(
-        kept,
-        every,
-        delays,
-        schedule,
-        choices or {},
-        start_ns,
-        is_known=is_known,
-        telling=telling,
-    )
+    known = choices or {}
+    more = {"is_known": is_known, "telling": telling}
+    parts = _departures(kept, every, delays, schedule, known, start_ns, gone, **more)
     parts += _values_before(chosen)
     parts.append("What happened, in virtual time:")
     if len(every) == KEPT_EVENTS:
@@ -243,14 +249,17 @@ def _is_step_of(event: Event, tasks: Collection[Who]) -> bool:
     return isinstance(event, Resumed) and event.who in tasks
 
 
-def delays_of(schedule: Schedule, events: Sequence[Event]) -> list[Delay]:
-    """The holds of a schedule that held somebody, with the lines at which they did."""
+def delays_of(schedule: Schedule, events: Sequence[Event], gone: Gone) -> list[Delay]:
+    """The holds of a schedule that held somebody, with the lines at which they did, if the steps
+    are still kept."""
     at = {event.key: event.place for event in events if isinstance(event, Resumed)}
     return [
         Delay(hold.actor, hold.step, at.get(hold.key), until_of(hold), hold)
         for hold in schedule.holds.values()
         # Who was held to the very end never made that step, but made the one before it.
-        if hold.key in at or (hold.host, hold.actor, hold.step - 1) in at
+        if hold.key in at
+        or (hold.host, hold.actor, hold.step - 1) in at
+        or gone.has_made(*hold.key)
     ]
 
 
@@ -358,24 +367,29 @@ def _departures(
     schedule: Schedule,
     choices: Mapping[str, Sequence[Choice]],
     start_ns: int,
+    gone: Gone,
     *,
     is_known: bool,
     telling: bool,
 ) -> list[str]:
     at = {event.key: event for event in events if isinstance(event, Resumed | CalledBack)}
+    earlier = _without_a_flood(list(gone.unusual))
+    told = [*earlier, *told]
     said = [
         f"at {(event.time_ns - start_ns) / 1e9:.3f} s, {fault_in_words(event)}"
         for event in told
         if isinstance(event, Fault) and not event.is_setting
     ]
     said += [late_in_words(event, "took") for event in told if isinstance(event, Late)]
-    late = [slow for slow in schedule.slows.values() if slow.key in at]
+    late = [slow for slow in schedule.slows.values() if slow.key in at or gone.has_made(*slow.key)]
     if telling:
         said += [_delay_sentence(delay, at) for delay in delays]
         said += [_slow_sentence(slow, at) for slow in late]
     else:
         said += _many_sentence(delays, late)
     said += pace_sentences(choices)
+    # Of a seed every session has times of its own: many, of which nobody knows which matter.
+    said += service_sentences(choices) if is_known else []
     if not said:
         chosen = any(isinstance(event, Chose) for event in events)
         values = ", with the values that were chosen" if chosen else ""
@@ -384,7 +398,7 @@ def _departures(
                 f"The order came from the seed{values}. foretold did not find out which part of it "
                 "matters."
             ]
-        return [f"No task was delayed: this happens when all take turns{values}."]
+        return wrapped(calm_sentence(choices, chosen))
     said = list(dict.fromkeys(said))  # of several hosts the same may be said
     shown = [f"  {sentence}" for sentence in said[:SENTENCES_MAX]]
     if len(said) > SENTENCES_MAX:
@@ -412,15 +426,20 @@ def _delay_sentence(delay: Delay, at: Mapping[Key, Resumed | CalledBack]) -> str
 
 
 def _slow_sentence(slow: Slow, at: Mapping[Key, Resumed | CalledBack]) -> str:
-    event = at[slow.key]
+    event = at.get(slow.key)
     late = f"the event loop was late by {duration(slow.ns)} (a busy machine)"
     if slow.asleep and isinstance(event, Resumed) and event.is_thread:
         late = f"threads woke up {duration(slow.ns)} late (a busy machine)"
+    elif slow.asleep and event is None:  # which of the two it was is not kept
+        late = f"the program woke up {duration(slow.ns)} late (a busy machine)"
     elif slow.asleep:
         late = f"the event loop woke up {duration(slow.ns)} late (a busy machine)"
     if isinstance(event, CalledBack):
         return f"{late} when {callback_in_words(event, slow.step)}"
-    return f"{late} after the {ordinal(slow.step)} step of {slow.actor}{_quoted(event.place)}"
+    if slow.actor == CALLBACKS:
+        return f"{late} after the {ordinal(slow.step)} callback"
+    where = "" if event is None else _quoted(event.place)
+    return f"{late} after the {ordinal(slow.step)} step of {slow.actor}{where}"
 
 
 def _quoted(place: Place | None) -> str:

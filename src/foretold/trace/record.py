@@ -14,12 +14,14 @@ import re
 from array import array
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Any
 
-from foretold.trace.events import Event
+from foretold.trace.events import CalledBack, Event, Fault, Late, Resumed, Who
 from foretold.trace.places import Place
 
 KEPT_EVENTS = 20_000
+UNUSUAL_MAX = 100
 _PENDING_MAX = 20_000
 _INSTANT = re.compile(r"\A@\d+ ")
 SLOW = "slow"
@@ -27,6 +29,27 @@ SLOW = "slow"
 _SLOW = f"{SLOW} "
 _SEPARATOR = "\x1e"
 _FOR_THE_SINK = "\x1d"
+
+
+@dataclass(slots=True)
+class Gone:
+    """What a long run leaves of the events that are no longer kept."""
+
+    steps: dict[Who, int] = field(default_factory=dict)
+    """The last step of each actor among them: it has made all up to that one."""
+    unusual: deque[Event] = field(default_factory=lambda: deque(maxlen=UNUSUAL_MAX))
+    """Faults, and messages that were late."""
+
+    def note(self, event: Event) -> None:
+        """This event is dropped."""
+        if isinstance(event, Resumed | CalledBack):
+            self.steps[event.who] = event.step
+        elif isinstance(event, Late | Fault):
+            self.unusual.append(event)
+
+    def has_made(self, host: str, actor: str, step: int) -> bool:
+        """Whether this step was made, among the events that were dropped."""
+        return step <= self.steps.get((host, actor), 0)
 
 
 class Trace:
@@ -43,6 +66,7 @@ class Trace:
         self.pending: list[str] = []
         self.detail = detail
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.gone = Gone()
         self.watched = watched
         """Steps (host, actor, number) whose stacks are kept, too."""
         self.stacks: dict[tuple[str, str, int], list[Place]] = {}
@@ -77,6 +101,8 @@ class Trace:
 
     def keep(self, event: Event) -> None:
         """Keep an event for the story. Only called when `detail` is on."""
+        if len(self.events) == KEPT_EVENTS:
+            self.gone.note(self.events[0])
         self.events.append(event)
         if self._on_event is not None:
             self._on_event(event)
