@@ -14,7 +14,9 @@ import foretold
 from foretold.search.failures import pair as pairs
 from foretold.search.planning.allowance import Allowance
 from foretold.story.decision import Pair
-from foretold.trace.events import CalledBack, Event, Resumed
+from foretold.trace.content import TaskOutcome
+from foretold.trace.events import CalledBack, Ended, Event, Resumed
+from foretold.trace.places import Place
 from foretold.trace.record import Trace
 from foretold.world.run import bind_main, execute
 from foretold.world.settings import Settings
@@ -170,6 +172,58 @@ def test_a_calm_run_that_fails_has_a_pair_as_well() -> None:
     assert again(overdrawn, tapes_of(pair)[1]).error is None
     first, second = order_of(overdrawn, tapes_of(pair)[1], pair)
     assert second < first
+
+
+async def never_woken() -> None:
+    """The flag is cleared after the check: an item that was put meanwhile is not seen."""
+    items: list[int] = []
+    ready = asyncio.Event()
+
+    async def consumer() -> None:
+        while not items:
+            await asyncio.sleep(0.001)
+            ready.clear()
+            await ready.wait()
+
+    async def producer() -> None:
+        await asyncio.sleep(0.0015)
+        await asyncio.sleep(0)
+        items.append(1)
+        ready.set()
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(consumer(), producer())
+
+
+def test_what_follows_from_the_timeout_decides_nothing() -> None:
+    """The timeout cancels the consumer: that step comes last because the run fails, and not the
+    other way round. No step after it is accused."""
+    failure = found(never_woken, runs=500)
+    assert isinstance(failure.exception, TimeoutError)
+    trace = Trace(detail=True)
+    settings = Settings.from_tape(failure.tape.settings)
+    done = execute(bind_main(never_woken), failure.tape, settings, trace=trace)
+    events = list(trace.events)
+    causes = events[: pairs.causes_among(events, done.error)]
+    assert 0 < len(causes) < len(events)
+    assert not any(isinstance(event, CalledBack) and event.is_timeout for event in causes)
+    assert failure.decision is not None
+    if failure.decision.pair is not None:
+        keys = {event.key for event in causes}
+        assert {failure.decision.pair.first.key, failure.decision.pair.second.key} <= keys
+
+
+def test_the_end_of_the_run_decides_nothing() -> None:
+    """Tasks that are left over are cancelled when main has ended: those steps are no causes."""
+    place = Place("bank.py", 1, "main")
+    ended = TaskOutcome("returned", "None")
+    events: list[Event] = [
+        Resumed(1, "main", "main", 1, place),
+        Resumed(2, "main", "serve", 1, place),
+        Ended(3, "main", "main", 1, outcome=ended),
+        Resumed(4, "main", "serve", 2, place),
+    ]
+    assert pairs.causes_among(events, AssertionError("lost")) == 3
 
 
 async def stale() -> None:

@@ -32,6 +32,7 @@ from foretold.trace.events import (
     Made,
     Request,
     Resumed,
+    SlowStep,
 )
 from foretold.trace.record import KEPT_EVENTS
 from foretold.world.run import Run, bind_main, execute
@@ -215,6 +216,21 @@ def test_other_choices_that_are_not_calm() -> None:
     )
     turns = {"machine/storm/turns/1": [Choice(1, 2, "whose statement")]}
     assert "whose statement the database executed next" in tell(Schedule(), [], 0, choices=turns)[0]
+
+
+def test_a_thread_has_no_event_loop() -> None:
+    """Neither in the list of delays nor among the steps, and whoever slept."""
+    where = Place("pool.py", 3, "serve")
+    late = SlowStep(2, "main", "worker", 1, ns=1_030_000, asleep=True)
+    step = Resumed(1, "main", "worker", 1, where, is_thread=True)
+    told, _ = tell(Schedule(), [step, late, replace(late, asleep=False)], 0)
+    assert "the machine is late: threads wake up 1.03 ms after they should" in told
+    assert "the machine is late: this step took 1.03 ms" in told
+    for asleep, words in ((True, "woke up 1.03 ms late"), (False, "were late by 1.03 ms")):
+        slow = Slow("main", "worker", 1, 1_030_000, asleep=asleep)
+        told, _ = tell(Schedule.of([slow]), [step], 0)
+        assert f"  threads {words} (a busy machine) after the 1st step of worker" in told
+        assert "event loop" not in told
 
 
 LONG = """\

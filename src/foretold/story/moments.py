@@ -142,6 +142,7 @@ def runs_to(there: Place | None, here: Place | None) -> str:
 def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Iterator[Moment]:
     following = _following(events)
     of_users = _with_own_lines(events)
+    threads = {event.who for event in events if isinstance(event, Resumed) and event.is_thread}
     before: Event | None = None
     for number in numbers:
         event = events[number]
@@ -156,7 +157,7 @@ def _told(events: Sequence[Event], numbers: Iterable[int], notes: _Notes) -> Ite
             is_inside = event.who in of_users and notes.is_plain(event) and not leads
             if not (is_inside or (moment.rounds and (event.in_package or event.is_thread))):
                 yield moment
-        elif (said := _said(event)) is not None:
+        elif (said := _said(event, event.who in threads)) is not None:
             text, is_actors = said
             is_actors = is_actors and event.actor != CALLBACKS
             who = event.who if is_actors else _struck(event)
@@ -191,22 +192,25 @@ def _struck(event: Event) -> Who | None:
     return (event.hosts[0], WORLD) if isinstance(event, Fault) and alone else None
 
 
-def _said(event: Event) -> tuple[str, bool] | None:
+def _late_step(event: SlowStep, of_thread: bool) -> str:
+    """A thread has no event loop that could be late."""
+    took = duration(event.ns)
+    if of_thread:
+        what = f"threads wake up {took} after they should"
+        return f"the machine is late: {what if event.asleep else f'this step took {took}'}"
+    what = f"it wakes up {took} after it should" if event.asleep else f"this step took {took}"
+    return f"the event loop is late: {what}"
+
+
+def _said(event: Event, of_thread: bool) -> tuple[str, bool] | None:
     """What is told of an event besides the steps, and whether the actor did it; None if nothing."""
     match event:
         case Chose():
             return f"chooses {event}", True
         case Logged():
             return f"event {event}", True
-        case SlowStep(threads=True):
-            return (
-                f"the machine is late: threads wake up {duration(event.ns)} after they should",
-                True,
-            )
-        case SlowStep(asleep=True):
-            return f"the event loop is late: it wakes up {duration(event.ns)} after it should", True
         case SlowStep():
-            return f"the event loop is late: this step took {duration(event.ns)}", True
+            return _late_step(event, event.threads or of_thread), True
         case Stalled():
             return f"blocked its host for {event.ns / 1e9:g} s (time.sleep)", True
         case Fault(is_setting=True):

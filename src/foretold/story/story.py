@@ -428,8 +428,9 @@ def _delay_sentence(delay: Delay, at: Mapping[Key, Resumed | CalledBack]) -> str
 def _slow_sentence(slow: Slow, at: Mapping[Key, Resumed | CalledBack]) -> str:
     event = at.get(slow.key)
     late = f"the event loop was late by {duration(slow.ns)} (a busy machine)"
-    if slow.asleep and isinstance(event, Resumed) and event.is_thread:
-        late = f"threads woke up {duration(slow.ns)} late (a busy machine)"
+    if isinstance(event, Resumed) and event.is_thread:
+        verb = "woke up {} late" if slow.asleep else "were late by {}"
+        late = f"threads {verb.format(duration(slow.ns))} (a busy machine)"
     elif slow.asleep and event is None:  # which of the two it was is not kept
         late = f"the program woke up {duration(slow.ns)} late (a busy machine)"
     elif slow.asleep:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from foretold.trace.events import CalledBack, Event, Fault, Late, Resumed, Who
+from foretold.trace.events import CalledBack, Event, Fault, Late, Resumed, SlowStep, Who
 from foretold.trace.places import Place
 
 KEPT_EVENTS = 20_000
@@ -38,13 +38,13 @@ class Gone:
     steps: dict[Who, int] = field(default_factory=dict)
     """The last step of each actor among them: it has made all up to that one."""
     unusual: deque[Event] = field(default_factory=lambda: deque(maxlen=UNUSUAL_MAX))
-    """Faults, and messages that were late."""
+    """Faults, messages that were late, and late steps."""
 
     def note(self, event: Event) -> None:
         """This event is dropped."""
         if isinstance(event, Resumed | CalledBack):
             self.steps[event.who] = event.step
-        elif isinstance(event, Late | Fault):
+        elif isinstance(event, Late | Fault | SlowStep):
             self.unusual.append(event)
 
     def has_made(self, host: str, actor: str, step: int) -> bool:

@@ -22,6 +22,7 @@ from foretold.search.planning.allowance import Allowance
 from foretold.story.decision import DecidingStep, Decision, Pair
 from foretold.story.places import with_telling_places
 from foretold.story.signature import Signature, signature_of
+from foretold.story.story import failure_among
 from foretold.tape import CALLBACKS, ENDED, WORKLOAD, Hold, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
 from foretold.tape.shrink.edit import departures, with_values
@@ -65,15 +66,18 @@ def _decision(judge: _Judge, failing: Run) -> Decision | None:
             return None  # nobody has changed places
         return Decision(pair, runs=judge.runs, orders_tried=0 if pair else orders)
     events = with_telling_places(list(failing.trace.events))
-    pair = None
+    pair, judge.error = None, failing.error
     for hold in list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]:
         pair = pair or _by_hold(judge, tape, hold, events)
     times = expired = None
     for nearest in _nearest_in_time(tape) if pair is None else ():
         done = judge.holds(nearest)
         if done is not None:
-            pair = _by_time(judge, done, events, tape)
-            differing = _first_differing(_lengths(events), _lengths(done.trace.events))
+            pair = _by_time(judge, failing, done, events)
+            lengths = (
+                _lengths([*each.gone.unusual, *each.events]) for each in (failing.trace, done.trace)
+            )
+            differing = _first_differing(*lengths)
             times = None if differing is None else (differing[0][1], differing[1][1])
             expired = _expired_besides(events, done.trace.events)
             break
@@ -101,6 +105,11 @@ class _Judge:
         self._wanted = wanted
         self._allowance = allowance
         self.runs = 0
+        self.error: BaseException | None = None
+
+    def failed_at(self, events: Sequence[Event]) -> int:
+        """How many events there are up to the failure."""
+        return failure_among(events, self.error)[0]
 
     def run(self, tape: Tape, watched: Sequence[Key] = ()) -> Run:
         if self._allowance.is_spent:
@@ -152,7 +161,9 @@ def _by_hold(judge: _Judge, tape: Tape, hold: Hold, events: Sequence[Event]) -> 
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if judge.fails(until(middle)) else (middle, high)
-    held = [event for event in events if isinstance(event, Resumed) and event.key == hold.key]
+    # Who goes on only after the failure, goes on because the run ends.
+    before = events[: judge.failed_at(events)]
+    held = [event for event in before if isinstance(event, Resumed) and event.key == hold.key]
     swapped = until(low)
     if judge.holds(swapped) is None:
         return None  # it fails otherwise: no success to compare with
@@ -286,14 +297,36 @@ def _nearest_in_time(tape: Tape) -> Iterator[Tape]:
         yield with_values(tape, {(name, position): value - 1})
 
 
-def _by_time(judge: _Judge, done: Run, events: Sequence[Event], tape: Tape) -> Pair | None:
-    found = _first_swap(events, list(done.trace.events))
+def _by_time(judge: _Judge, failing: Run, done: Run, events: Sequence[Event]) -> Pair | None:
+    if failing.trace.gone.steps or done.trace.gone.steps:
+        return None  # what came first is not known
+    tape, holding = failing.tape, list(done.trace.events)
+    causes = events[: causes_among(events, failing.error)]
+    found = _first_swap(causes, holding[: _end_of_main(holding)])
     if found is None:
         return None
     first, second = found
     stacks = judge.stacks(tape, first.key, second.key)
     early, late = (step_of(each, events, stacks) for each in found)
     return Pair(early, late, done.tape, tape)
+
+
+def causes_among(events: Sequence[Event], error: BaseException | None) -> int:
+    """How many events there are up to what the failure follows from. Later steps do not decide it:
+    the end of the run has cancelled them, or the timeout that the run fails by."""
+    cut, culprit = failure_among(events, error)
+    cut = cut if culprit is not None else _end_of_main(events)
+    if isinstance(error, TimeoutError):
+        expired = _timeouts(events[:cut])
+        cut = events.index(expired[-1]) if expired else cut
+    return cut
+
+
+def _end_of_main(events: Sequence[Event]) -> int:
+    """Then all others are cancelled."""
+    ends = (n for n, each in enumerate(events, 1) if isinstance(each, Ended))
+    main = events[0].who if events else None
+    return next((n for n in ends if events[n - 1].who == main), len(events))
 
 
 def _expired_besides(failing: Iterable[Event], holding: Iterable[Event]) -> CalledBack | None:
