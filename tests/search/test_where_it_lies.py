@@ -16,6 +16,7 @@ import foretold
 from foretold.story.decided import decision_text, sides_of
 from foretold.story.decision import DecidingStep, Decision, Pair
 from foretold.story.story import faults_of, tell_run
+from foretold.story.words import short
 from foretold.tape import Tape
 from foretold.trace import Place
 from foretold.trace.events import Resumed
@@ -266,3 +267,15 @@ def test_a_run_knows_the_line_of_a_package() -> None:
     inner = [event.inner.file if event.inner is not None else "" for event in steps]
     assert "anyio" in inner[1]
     assert inner[2] == ""
+
+
+def test_a_thread_of_a_pool_is_told_by_the_line_that_it_comes_to() -> None:
+    """Between two jobs no line of the user's own waits. The frames of the pool say nothing."""
+    waits = Place(threading.__file__, 327, "Condition.wait")
+    job = Place(__file__, 1, "job")
+    back = Resumed(1, "main", "api_1", 32, waits)
+    step = DecidingStep(("main", "api_1", 31), waits, (waits, waits), back, leads=job)
+    text = decision_text(Decision(Pair(step, step)))
+    assert f"  1. api_1 (31st step) goes on in a package, and comes next to {short(job)}" in text
+    assert "Condition.wait" not in text
+    assert "Condition.wait" in decision_text(Decision(Pair(step._replace(leads=None), step)))

@@ -101,6 +101,12 @@ def _step_lines(number: int, step: DecidingStep, names: Names) -> Iterator[str]:
         return
     who = _called(step, names)
     verb = "starts" if count == 1 else "goes on"
+    if count > 1 and step.leads is not None and _is_in_packages(step):
+        # A pool's thread between two jobs: the frames of the pool tell nobody anything.
+        text = source_line(step.leads)
+        said = f"{verb} in a package, and comes next to {short(step.leads)}"
+        yield f"  {number}. {who} ({ordinal(count)} step) {said}" + (f": {text}" if text else "")
+        return
     yield f"  {number}. {who} ({ordinal(count)} step) {verb}{_how_far(step)}"
     places = _telling(step.stack)
     for place in places[-FRAMES_MAX:] if count > 1 else ():
@@ -122,6 +128,11 @@ def _how_far(step: DecidingStep) -> str:
     far = "" if step.to.place == step.place else runs_to(step.to.place, step.place)
     inside = f" (in {short(step.to.inner)})" if step.to.inner is not None else ""
     return (far or ", is back at this line") + inside
+
+
+def _is_in_packages(step: DecidingStep) -> bool:
+    """None of its lines is the user's own."""
+    return bool(step.stack) and all(is_library(place.file) for place in step.stack)
 
 
 def _is_librarys(place: Place | None) -> bool:

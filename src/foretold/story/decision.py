@@ -26,6 +26,8 @@ class DecidingStep(NamedTuple):
     """If it is one."""
     is_last: bool = False
     """It waits for ever after this step: a deadlock."""
+    leads: Place | None = None
+    """The next line of the user's own to which the same actor comes."""
 
 
 class Pair(NamedTuple):

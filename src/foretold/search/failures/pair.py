@@ -208,7 +208,10 @@ def step_of(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]
     )
     callback = event if isinstance(event, CalledBack) else None
     is_last = to is None and event.actor != CALLBACKS
-    return DecidingStep(key, event.place, tuple(stacks.get(key, ())), to, callback, is_last)
+    own = (each for each in later if isinstance(each, Resumed) and each.who == event.who)
+    leads = next((each.place for each in own if each.place and _is_users(each.place)), None)
+    stack = tuple(stacks.get(key, ()))
+    return DecidingStep(key, event.place, stack, to, callback, is_last, leads)
 
 
 # A hold that helps
