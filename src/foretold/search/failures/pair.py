@@ -209,7 +209,9 @@ def step_of(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]
     callback = event if isinstance(event, CalledBack) else None
     is_last = to is None and event.actor != CALLBACKS
     own = (each for each in later if isinstance(each, Resumed) and each.who == event.who)
-    leads = next((each.place for each in own if each.place and _is_users(each.place)), None)
+    leads = next(
+        (each.place for each in own if each.place and not is_library(each.place.file)), None
+    )
     stack = tuple(stacks.get(key, ()))
     return DecidingStep(key, event.place, stack, to, callback, is_last, leads)
 
