@@ -47,7 +47,7 @@ async def app(scope, receive, send):
 def test_a_race_is_found_and_replayed(tmp_path: Path) -> None:
     """What one run stores in the module is not there in the next one, nor when it is replayed."""
     programs.write(tmp_path, SOLD_TWICE, "lamps.py")
-    options = ("--seed", "5", "--runs", "40", "--shrink-runs", "20")
+    options = ("--seed", "281050733090283", "--runs", "1", "--shrink-runs", "20")
     done = foretold(tmp_path, "explore", "lamps:app", *options)
     assert done.code == 1, done
     assert "What broke: NotSerial: " in done.out

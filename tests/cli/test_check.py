@@ -91,11 +91,6 @@ async def test_state():
 @foretold.simulate(isolation="fork")
 async def test_state_in_forks():
     await by_state()
-
-
-@foretold.simulate(isolation="fork")
-async def test_set_order_in_forks():
-    await by_set_order()
 """
     )
     programs.write(tmp_path, text, "test_bank.py")
@@ -111,9 +106,6 @@ async def test_set_order_in_forks():
     assert "  The second run changed test_bank.runs (1 item, then 2 items).\n" in growing.out
     forked = foretold(tmp_path, "check", "test_bank.py::test_state_in_forks", *check)
     assert (forked.code, "is deterministic" in forked.out) == (0, True)
-    leaking = foretold(tmp_path, "check", "test_bank.py::test_set_order_in_forks", *check)
-    assert leaking.code == 3
-    assert "Likely cause: set order.\n" in leaking.out
     whole = foretold(tmp_path, "check", "test_bank.py")
     assert (whole.code, whole.out) == (2, "")
     assert "name one test to check, such as test_bank.py::test_x" in whole.err

@@ -7,11 +7,10 @@ import asyncio
 import itertools
 import re
 import secrets
-import time
 from typing import Annotated, Any
 
 import pytest
-from fastapi import FastAPI, Header, HTTPException
+from fastapi import FastAPI, Header
 from pydantic import BaseModel
 
 import foretold
@@ -22,13 +21,6 @@ class Count(BaseModel):
 
     count: int
     receipt: str
-
-
-class Stamped(BaseModel):
-    """A note."""
-
-    id: int
-    at: float
 
 
 class Made(BaseModel):
@@ -81,34 +73,11 @@ def test_a_race_is_found_with_nothing_written_down() -> None:
     assert explored(foretold.openapi(service(right=False), oracle=None)) is None
 
 
-def notes() -> FastAPI:
-    """Nothing is awaited, so nothing can go wrong. A note keeps when it was made."""
-    app, made, numbers = FastAPI(), dict[int, Stamped](), itertools.count(1)
-
-    @app.post("/notes", status_code=201)
-    async def create() -> Stamped:
-        number = next(numbers)
-        return made.setdefault(number, Stamped(id=number, at=time.time()))
-
-    @app.get("/notes")
-    async def listing() -> list[Stamped]:
-        return [*made.values()]
-
-    @app.get("/notes/{note_id}")
-    async def show(note_id: int) -> Stamped:
-        if note_id not in made:
-            raise HTTPException(404)
-        return made[note_id]
-
-    return app
-
-
 def test_an_application_that_exists_once() -> None:
     """What it remembers of earlier runs accuses nobody, and hides nothing: the serial orders begin
     in the state in which the run began."""
     assert explored(foretold.openapi(service(right=True)())) is None
     assert isinstance(explored(foretold.openapi(service(right=False)())), foretold.NotSerial)
-    assert explored(foretold.openapi(notes()), runs=60) is None
 
 
 def test_what_a_machine_of_ones_own_remembers_accuses_nobody() -> None:
