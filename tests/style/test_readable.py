@@ -26,7 +26,7 @@ FUNCTION_LINES_MEDIAN = 10
 FUNCTIONS_FOR_STATISTICS = 20  # of fewer, neither the median nor the ninth tenth says much
 
 # Derived files, and the folders of tools.
-SKIPPED = {".git", ".venv", "build", "dist", "__pycache__", ".hypothesis"}
+SKIPPED = {".git", ".venv", "build", "dist", "__pycache__", ".hypothesis", ".foretold"}
 SKIPPED_ENDINGS = (".egg-info", "_cache")
 
 # Paths of the machine on which a line was written mean nothing to its readers. In two pieces, since
