@@ -21,8 +21,9 @@ import os
 import struct
 import sys
 import sysconfig
+import warnings
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from foretold.errors import ForetoldError
 
@@ -101,3 +102,36 @@ def without_collections() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def fork() -> int:
+    """As `os.fork`. Threads of this process are not in the child, which touches nothing of them."""
+    with unwarned(DeprecationWarning, __name__):
+        return os.fork()
+
+
+@contextlib.contextmanager
+def unwarned(category: type[Warning], module: str | None = None) -> Iterator[None]:
+    """Inside, nobody is warned of this by `module`, or by any. The filters are changed only if
+    that is needed: Python then shows once more what the program has warned of before."""
+    if _is_ignored(category, module):
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category)
+        yield
+
+
+def _is_ignored(category: type[Warning], module: str | None) -> bool:
+    """It is so by default, except in the main module."""
+    for action, message, kind, where, line in warnings.filters:
+        if issubclass(category, kind) and (module is None or _is_in(module, where)):
+            return (action, message, where, line) == ("ignore", None, None, 0)
+    return False
+
+
+def _is_in(module: str, where: Any) -> bool:
+    """`where`: any module, or a pattern; those that Python begins with are plain names."""
+    if where is None or isinstance(where, str):
+        return where in (None, module)
+    return where.match(module) is not None

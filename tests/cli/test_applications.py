@@ -38,6 +38,23 @@ async def buy(lamp_id: int) -> Lamp:
     LAMPS[lamp_id].is_sold = True
     return LAMPS[lamp_id]
 """
+WARNS = """\
+import warnings
+
+import foretold
+from fastapi import FastAPI
+
+app = FastAPI()
+
+
+@app.post("/notes", status_code=201)
+async def create() -> dict[str, int]:
+    warnings.warn("this will change", FutureWarning)
+    return {"id": 1}
+
+
+Notes = foretold.openapi(app)
+"""
 PLAIN = """\
 async def app(scope, receive, send):
     pass
@@ -74,3 +91,10 @@ def test_an_application_without_a_document(tmp_path: Path) -> None:
     assert done.code == 2
     assert "is an ASGI application" in done.err
     assert "await world.web(app)" in done.err
+
+
+def test_a_warning_of_an_application_is_shown_once(tmp_path: Path) -> None:
+    """However many forks are made to compare its runs with."""
+    programs.write(tmp_path, WARNS, "noted.py")
+    done = foretold(tmp_path, "explore", "noted:Notes", "--runs", "20", "--seed", "1")
+    assert (done.code, done.err.count("FutureWarning: this will change")) == (0, 1)

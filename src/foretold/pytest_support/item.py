@@ -21,7 +21,6 @@ from foretold.report.text import seed_arguments
 from foretold.search.failures.failure import Failure
 from foretold.search.failures.store import Store
 from foretold.search.planning.learning import learned_before
-from foretold.search.workers.warming import cold
 from foretold.tape.file import load
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ class ItemTrial:
                 raise
         elif asked_to_observe():
             isolation = simulation.settings.get("isolation")
-            asked = load(tape).tape
-            observe_for_parent(trial.main, cold(asked) if isolation else asked)
+            observe_for_parent(trial.main, load(tape).tape, isolation)
             return None
         else:
             found = trial.replay(tape)

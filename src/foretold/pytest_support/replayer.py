@@ -170,7 +170,8 @@ def asked_to_observe() -> bool:
     return _OBSERVE in os.environ
 
 
-def observe_for_parent(main: Callable[[World], Any], tape: Tape) -> None:
+def observe_for_parent(main: Callable[[World], Any], tape: Tape, isolation: str | None) -> None:
     """In the child: run the tape and write what was seen where the parent looks for it."""
-    seen = observed_by_child(main, tape, os.environ.get(_ENTRIES), littered=_LITTER in os.environ)
+    entries, littered = os.environ.get(_ENTRIES), _LITTER in os.environ
+    seen = observed_by_child(main, tape, entries, isolation=isolation, littered=littered)
     Path(os.environ[_OBSERVE]).write_text(seen.to_json(), "utf-8")

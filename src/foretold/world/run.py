@@ -32,6 +32,7 @@ from foretold.kernel.threads import executors
 from foretold.kernel.threads.ending import end_strands, end_threads, join_threads
 from foretold.kernel.threads.stacks import note_failed_main
 from foretold.kernel.watchdog import RunCut, watchdog
+from foretold.platforms import unwarned
 from foretold.tape import Tape, load
 from foretold.trace import encode
 from foretold.trace.record import Trace
@@ -419,19 +420,8 @@ def _left_open(world: World) -> Iterator[None]:
     not, that was cut off where it stood; nor that another host has not, whose process ended."""
     alone = len(world.hosts) == 1 and not world.graves
     alone = alone and not any(crew.threaded for crew in world.outside.crews())
-    if alone or _is_ignored(ResourceWarning):
+    with contextlib.nullcontext() if alone else unwarned(ResourceWarning):
         yield
-        return
-    # After this Python shows once more what the program has warned of in earlier runs.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        yield
-
-
-def _is_ignored(category: type[Warning]) -> bool:
-    """Whether nobody is warned of this, whoever warns. It is so by default."""
-    found = next((each for each in warnings.filters if issubclass(category, each[2])), None)
-    return found is not None and (found[0], *found[1:2], *found[3:]) == ("ignore", None, None, 0)
 
 
 def _run_to_its_end(world: World, main: Callable[[World], Any]) -> tuple[Any, BaseException | None]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-import warnings
 from collections.abc import Callable
 from typing import Any, Final
+
+from foretold.platforms import fork
 
 _size: Final = struct.Struct("!Q")
 
@@ -23,7 +24,7 @@ class Spare:
     def __init__(self, work: Callable[[Any], Any]) -> None:
         asked, self._ask = os.pipe()
         self._told, tells = os.pipe()
-        self._pid = _fork()
+        self._pid = fork()
         if self._pid == 0:
             try:
                 os.close(self._ask)
@@ -53,7 +54,7 @@ def _serve(work: Callable[[Any], Any], asked: int, tells: int) -> None:
     os.dup2(nowhere, 2)
     while question := _receive(asked):
         reading, writing = os.pipe()
-        pid = _fork()
+        pid = fork()
         if pid == 0:
             try:
                 _send(writing, pickle.dumps(work(pickle.loads(question))))
@@ -64,13 +65,6 @@ def _serve(work: Callable[[Any], Any], asked: int, tells: int) -> None:
         os.close(reading)
         os.waitpid(pid, 0)
         _send(tells, answer)
-
-
-def _fork() -> int:
-    with warnings.catch_warnings():
-        # Threads that watch this process hold nothing that a fork needs.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
 
 
 def _send(descriptor: int, data: bytes) -> None:

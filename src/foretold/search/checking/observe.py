@@ -16,7 +16,7 @@ from foretold.errors import ForetoldError, Hang, TimeUp
 from foretold.kernel.watchdog import watchdog
 from foretold.search.checking.layout import has_fixed_addresses, litter
 from foretold.search.checking.leftovers import changes, module_state
-from foretold.search.workers.warming import in_silence, warm_up
+from foretold.search.workers.warming import cold, in_silence, warm_up
 from foretold.story.signature import Signature, signature_of, text_of
 from foretold.tape import Tape
 from foretold.world.run import Run, execute
@@ -136,9 +136,16 @@ def file_of(entries: Path, number: int) -> Path:
 
 
 def observed_by_child(
-    main: Callable[[Any], Any], tape: Tape, entries: str | None, *, littered: bool = False
+    main: Callable[[Any], Any],
+    tape: Tape,
+    entries: str | None,
+    *,
+    isolation: str | None = None,
+    littered: bool = False,
 ) -> Observation:
-    """What a process does that was started to run a tape for another one."""
+    """What a process does that was started to run a tape for another one. With `isolation` each run
+    of a search is the first of its process, and so is this one."""
+    tape = tape if isolation is None else cold(tape)
     # Where addresses are compared: a thread that wakes up by the real clock would allocate some.
     watchdog.rests = entries is not None and has_fixed_addresses()
     kept = litter() if littered else []

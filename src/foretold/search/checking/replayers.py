@@ -23,7 +23,6 @@ from foretold.platforms import environment_of_child, restore_environment
 from foretold.search.checking.observe import Observation, observed_by_child
 from foretold.search.workers.isolation import in_fork
 from foretold.search.workers.targets import find_function, importable_name, settings_of_target
-from foretold.search.workers.warming import cold
 from foretold.tape import Tape
 from foretold.tape.file import TapeFile, load, save
 from foretold.world.run import bind_main
@@ -96,10 +95,13 @@ def child() -> None:
     sys.path[:] = [str(entry) for entry in request["path"]]
     target = str(request["target"])
     function = find_function(target)
-    tape, entries = load(request["tape"]).tape, request["entries"]
-    if settings_of_target(target, function).get("isolation"):
-        tape = cold(tape)
-    seen = observed_by_child(bind_main(function), tape, entries, littered=bool(request["littered"]))
+    seen = observed_by_child(
+        bind_main(function),
+        load(request["tape"]).tape,
+        request["entries"],
+        isolation=settings_of_target(target, function).get("isolation"),
+        littered=bool(request["littered"]),
+    )
     Path(request["result"]).write_text(seen.to_json(), "utf-8")
 
 

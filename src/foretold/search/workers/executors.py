@@ -16,7 +16,6 @@ import ctypes
 import os
 import pickle
 import signal
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -27,6 +26,7 @@ from typing import Any
 from foretold.errors import UsageError, WorkerDied
 from foretold.kernel import real
 from foretold.kernel.watchdog import watchdog
+from foretold.platforms import fork
 from foretold.search.workers.aside import Aside
 from foretold.search.workers.isolation import death_of
 from foretold.search.workers.portable import portable
@@ -104,10 +104,7 @@ class ForkPool(Executor):
         aside, (ours, theirs) = Aside(), Pipe()
         others = [worker.connection for worker in self._workers]
         parent = os.getpid()
-        with warnings.catch_warnings():
-            # The caller may have threads. They are not in the child, which touches nothing of them.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
+        pid = fork()
         if pid == 0:
             try:
                 aside.speak()

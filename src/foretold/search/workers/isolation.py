@@ -11,7 +11,6 @@ import math
 import os
 import pickle
 import signal
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -21,6 +20,7 @@ from foretold.errors import TimeUp, WorkerDied
 from foretold.kernel import real
 from foretold.kernel.branches import Branches
 from foretold.kernel.watchdog import GRACE_S, watchdog
+from foretold.platforms import fork
 from foretold.search.planning.allowance import reap
 from foretold.search.workers.aside import Aside
 from foretold.search.workers.brief import Brief, brief_of, died
@@ -118,10 +118,7 @@ def in_fork(work: Callable[[], T], s_max: float | None = None) -> T:
     """What `work` returns, computed in a forked child with its output thrown away. What it raises
     is raised here. After `s_max` real seconds the child is killed."""
     aside, (reading, writing) = Aside(), os.pipe()
-    with warnings.catch_warnings():
-        # The watchdog may be there. It holds nothing that the child needs.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
+    pid = fork()
     if pid == 0:
         # _exit whatever happens: the child must not run the parent's clean-up.
         try:
