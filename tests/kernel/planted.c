@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +151,28 @@ int planted_pool(void) {
     while (done < mine) pthread_cond_wait(&is_done, &pool);
     pthread_mutex_unlock(&pool);
     return mine;
+}
+
+/* A pool that grows by itself, when work is there: its thread starts another one. */
+static volatile int wanted, grown;
+
+static void *grow(void *given) {
+    for (;;) {
+        pthread_t thread;
+        while (wanted == grown) sched_yield();
+        if (!pthread_create(&thread, NULL, nothing, NULL)) pthread_join(thread, NULL);
+        grown = wanted;
+    }
+    return given;
+}
+
+int planted_growing(void) {
+    static pthread_t thread;
+    if (!thread) pthread_create(&thread, NULL, grow, NULL);
+    wanted++;
+    while (grown != wanted) sched_yield();
+    pthread_cond_signal(&has_work);
+    return grown;
 }
 
 /* Looks a function up once, and keeps it, as Rust does. */

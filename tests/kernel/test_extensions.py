@@ -382,6 +382,31 @@ def test_a_library_that_waits_for_its_own_thread_is_told() -> None:
     assert "does not come back, so this process is ended" in done.stderr
 
 
+GROWING = """
+import ctypes, sys
+import foretold
+
+library = ctypes.CDLL(sys.argv[1])
+for _ in range(2):
+    try:
+        foretold.run(library.planted_growing)
+        print("silent")
+    except foretold.EscapedWorld as error:
+        print(str(error).splitlines()[0])
+"""
+
+
+def test_a_pool_of_an_earlier_run_that_grows_is_told() -> None:
+    """In the second run it is the library's own thread that starts another, before the program
+    uses the library: what that thread does is no reason to think that the run was told."""
+    command = [sys.executable, "-c", GROWING, path_of_planted()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(" by ")[0] for line in done.stdout.splitlines()] == [
+        "work on threads of its own (pthread_create)"
+    ] * 2
+
+
 POOL = """
 import ctypes, sys
 import foretold

@@ -1030,7 +1030,7 @@ static int start(const void *from, pthread_t *thread, const pthread_attr_t *how,
     if (!birth) return EAGAIN;
     *birth = (struct birth){work, argument, run, caller_at(from)};
     struct image *image = birth->image;
-    if (image) image->told = run;
+    if (image && is_active()) image->told = run; /* a thread of an earlier run has told nothing */
     count_thread(image, 1);
     int result = pthread_create(thread, how, live, birth);
     if (result) {
