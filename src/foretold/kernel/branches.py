@@ -27,6 +27,7 @@ from typing import Any
 from foretold.kernel.computer import running
 from foretold.kernel.monitoring import (
     Chosen,
+    Watcher,
     begin_tracing,
     end_tracing,
     is_traced_by_another,
@@ -71,9 +72,7 @@ class _Code:
             self.done.add(start)
 
 
-class Branches:
-    tears = False
-
+class Branches(Watcher):
     def __init__(self, names: Sequence[str] = (), told_max: int | None = None) -> None:
         self.features: set[Feature] = set()
         """Of the last run. What was told `told_max` times may be left out."""

@@ -9,9 +9,9 @@ share. One that is there already, a debugger's or that of a measure of coverage,
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from foretold.errors import UsageError
 from foretold.kernel.torn import NOWHERE, torn
@@ -83,13 +83,16 @@ def take_tool(name: str, setting: str) -> int:
 # By sys.settrace
 
 
-class Watcher(Protocol):
+class Watcher:
     """Is told of lines."""
 
-    tears: bool
+    tears = False
     """Whether it is told of a line again where that can be torn."""
+    covers: Callable[[str], bool]
 
-    def covers(self, file: str) -> bool: ...
+    def tracer(self, frame: FrameType) -> Traced:
+        """What is called for each line of a frame, where nobody else watches."""
+        return Traced(frame)
 
     def at_line(self, code: CodeType, before: int, line: int) -> None:
         """A line is about to be run; `before` was the one before it in the same call."""
@@ -101,14 +104,14 @@ class Watcher(Protocol):
 _watchers: tuple[Watcher, ...] = ()
 
 
-class _Frame:
-    """What is called for each line of one frame."""
+class Traced:
+    """What is called for each line of one frame, from when it begins, or goes on."""
 
     __slots__ = ("before", "torn")
 
-    def __init__(self, code: CodeType, before: int) -> None:
-        self.before = before
-        self.torn = torn(code) if any(each.tears for each in _watchers) else NOWHERE
+    def __init__(self, frame: FrameType) -> None:
+        self.before = frame.f_lineno
+        self.torn = torn(frame.f_code) if any(each.tears for each in _watchers) else NOWHERE
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
         if event == "line":
@@ -137,7 +140,7 @@ def _trace(frame: FrameType, event: str, arg: object) -> Any:
     file = frame.f_code.co_filename
     for watcher in _watchers:
         if watcher.covers(file):
-            return _Frame(frame.f_code, frame.f_lineno)
+            return watcher.tracer(frame) if len(_watchers) == 1 else Traced(frame)
     return None
 
 
@@ -152,8 +155,9 @@ def begin_tracing(watcher: Watcher, frame: FrameType | None) -> None:
     _watchers = (*_watchers, watcher)
     begin_in_thread()
     while frame is not None and sys.gettrace() is _trace:
-        if watcher.covers(frame.f_code.co_filename) and not isinstance(frame.f_trace, _Frame):
-            frame.f_trace = _Frame(frame.f_code, frame.f_lineno)
+        if watcher.covers(frame.f_code.co_filename):
+            tracer: Any = _trace(frame, "call", None)
+            frame.f_trace = tracer
         frame = frame.f_back
 
 

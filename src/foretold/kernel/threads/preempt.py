@@ -22,6 +22,8 @@ from foretold.errors import UsageError
 from foretold.kernel import real
 from foretold.kernel.monitoring import (
     Chosen,
+    Traced,
+    Watcher,
     begin_tracing,
     end_tracing,
     is_module_name,
@@ -31,7 +33,7 @@ from foretold.kernel.monitoring import (
     take_tool,
 )
 from foretold.kernel.threads.baton import strand_of
-from foretold.kernel.torn import torn
+from foretold.kernel.torn import NOWHERE, torn
 from foretold.tape.streams import TapeRandom
 
 if TYPE_CHECKING:
@@ -79,33 +81,53 @@ def preempt_of_search(wanted: str) -> str:
     return wanted or ("" if can_interrupt() else LOCKS)
 
 
-class _Lines(Chosen):
+class _Lines(Watcher):
     """What is in place while threads are there."""
 
     tears = True
 
     def __init__(self) -> None:
-        super().__init__()
         self.codes: set[CodeType] = set()
+        self.chosen = Chosen()
+        self.covers = self.chosen.covers
         self.gap = 1
         self.gap_is_drawn = False
         self.seed = 0
         self.tool: int | None = None
 
-    def at_line(self, code: CodeType, before: int, line: int) -> None:
-        """`sys.settrace` has seen a line."""
-        _at_line(code, line)
+    def tracer(self, frame: FrameType) -> Traced:
+        return _Traced(frame)
 
-    def at_return(self, code: CodeType, before: int) -> None:
-        """No line."""
+    def at_line(self, code: CodeType, before: int, line: int) -> None:
+        """`sys.settrace` has seen a line, and somebody else watches lines too."""
+        _at_line(code, line)
 
     def forget(self) -> None:
         """The run is over."""
-        super().forget()
+        self.chosen.forget()
         self.gap_is_drawn = False
 
 
 _lines: Final = _Lines()
+
+
+class _Traced(Traced):
+    """Where nobody else watches: one call in Python for each line."""
+
+    __slots__ = ()
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
+        if event == "line":
+            if self.torn is not NOWHERE:
+                frame.f_trace_opcodes = frame.f_lineno in self.torn.lines
+        elif event != "opcode" or frame.f_lasti not in self.torn.offsets:
+            return self
+        strand = strand_of(get_ident())
+        if strand is not None:
+            strand.lines = left = strand.lines - 1
+            if left <= 0:
+                _look(strand)
+        return self
 
 
 def _at_line(code: CodeType, line: int) -> None:
@@ -164,7 +186,7 @@ def install(crew: Crew) -> None:
     drawn = tape.stream("threads", "lines")
     _lines.gap = drawn.pick(GAPS, "lines between two looks")
     _lines.seed = drawn.choose(1 << 32, "seed of the gaps between looks")
-    _lines.names = names_in(setting)
+    _lines.chosen.names = names_in(setting)
     _lines.gap_is_drawn = True
     tape.configuration["threads interrupted"] = "between lines"
     if monitoring is not None:
