@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from foretold.story.database.transactions import Told
-from foretold.trace.events import WORLD, Event, Fault, Looked, Request
+from foretold.trace.events import WORLD, Event, Executed, Fault, Looked, Request
 from tests.search.told import (
     READ,
     WRITE,
@@ -154,3 +154,30 @@ def test_a_read_before_the_commit_is_told_if_the_test_asks_about_it() -> None:
     assert seen in story(READ)
     for silent in (story(unlike), story(READ, READ), story(READ, asks="other")):
         assert "before that was committed" not in silent
+
+
+def test_what_a_pool_sends_to_clean_a_connection_is_not_told() -> None:
+    """asyncpg's does so whenever a connection comes back. One of these alone is the program's."""
+    reset = "SELECT pg_advisory_unlock_all();\nCLOSE ALL;\nUNLISTEN *;\nRESET ALL;"
+    told = events(("1", "INSERT INTO item VALUES (1)"), ("1", reset), ("1", "CLOSE ALL"))
+    lines = told_of(told)
+    assert [line for line in lines if "CLOSE ALL" in line] == lines[2:3]
+    assert "pg_advisory" not in " ".join(lines)
+
+
+def test_sessions_of_several_hosts_are_called_after_those() -> None:
+    """Each has one task that asks the database: the host says who it is. Of several tasks of one
+    host nobody knows which is meant, so it is the session."""
+
+    def story(*tasks: tuple[str, str]) -> str:
+        told = [
+            Executed(0, "db", f"session {n}", sql=sql, tags=("done",), asked_by=who, sent_by=who)
+            for sql in ("BEGIN", READ, WRITE, "COMMIT")
+            for n, who in enumerate(tasks, 1)
+        ]
+        return said(Told(told_in_order(*told)).lines(0))
+
+    apart = story(("n1", "<lambda>"), ("n2", "<lambda>"))
+    assert "n2 read item before n1 had changed it" in apart
+    assert "session 1 is n1 session 2 is n2" in apart
+    assert "session 2 read item" in story(("n1", "a"), ("n1", "b"))

@@ -15,14 +15,15 @@ import anyio
 import foretold
 from foretold.story.decided import decision_text, sides_of
 from foretold.story.decision import DecidingStep, Decision, Pair
-from foretold.story.story import faults_of, tell_run
+from foretold.story.story import faults_of, tell, tell_run
 from foretold.story.words import short
-from foretold.tape import Tape
+from foretold.tape import CALLBACKS, ENDED, Hold, Schedule, Tape
 from foretold.trace import Place
-from foretold.trace.events import Resumed
+from foretold.trace.events import CalledBack, Made, Resumed, Visited
 from foretold.world.run import Run, bind_main, execute
 from foretold.world.settings import Settings
 from foretold.world.world import World
+from tests.search.test_story import event, lines_about, step
 
 
 def run_of(main: Callable[..., Any]) -> Run:
@@ -279,3 +280,55 @@ def test_a_thread_of_a_pool_is_told_by_the_line_that_it_comes_to() -> None:
     assert f"  1. api_1 (31st step) goes on in a package, and comes next to {short(job)}" in text
     assert "Condition.wait" not in text
     assert "Condition.wait" in decision_text(Decision(Pair(step._replace(leads=None), step)))
+
+
+def test_the_lines_of_a_request_are_those_of_all_its_tasks() -> None:
+    """A middleware has its library run the endpoint in a task of its own. Of many requests those
+    that are shown are shown with it, under one name; and what the library does besides is not."""
+    told = [step("main", 1)]
+    package = anyio.__file__
+    for n in (1, 2, 3, 4, 5):
+        told += [
+            event(Visited, f"POST /x-{n}", 0, client="ann", asks=f"POST /x/{n}"),
+            *(step(f"POST /x-{n}", k, line=29) for k in (1, 2)),
+            event(Made, f"coro-{n}", 0, by=f"POST /x-{n}"),
+            *(
+                event(Resumed, f"coro-{n}", k, place=Place("app.py", 50 + k, "spend"))
+                for k in (1, 2, 3)
+            ),
+            event(Made, f"wrap-{n}", 0, by=f"coro-{n}"),
+            *(step(f"wrap-{n}", k, file=package, line=7) for k in (1, 2)),
+        ]
+    held = Schedule.of([Hold("main", "POST /x-5", 2, "POST /x-4", ENDED)])
+    story, _ = tell(held, [*told, step("POST /x-4", 3, line=31)], 0)
+    (line,) = lines_about(story, "app.py:53")
+    assert "  POST /x/5 of ann  " in line
+    assert "coro" not in story
+    assert "anyio" not in story
+
+
+def test_whoever_lets_a_timeout_expire_is_shown() -> None:
+    """The line in which it was cancelled may be the cause, and its name is told anyway."""
+    told = [step("main", 1), *(step(f"job-{n}", 1) for n in range(1, 6))]
+    told += [
+        event(CalledBack, CALLBACKS, 1, name="", is_timeout=True, whose="job-4"),
+        step("job-4", 2, line=23),
+        step("main", 2),
+    ]
+    story, _ = tell(Schedule(), told, 0)
+    assert "(a timeout of job-4 expires)" in story
+    assert "app.py:23" in story
+    assert "(job × 4)" in story
+
+
+def test_a_step_that_decides_is_never_folded() -> None:
+    """Nor is it left out of a long story: not among rounds, not among what is told once."""
+    noise = [step("poll", n) for n in range(1, 60)]
+    told = [step("main", 1), *noise, *(step("main", n, line=n) for n in range(2, 90))]
+    keys = [("main", "poll", 30), ("main", "main", 45)]
+    first, second = (DecidingStep(key, None, (), None) for key in keys)
+    story = tell(Schedule(), told, 0, decision=Decision(Pair(first, second)))[0]
+    lines = lines_about(story, "  poll  ")
+    assert len(lines) == 4
+    assert "goes on, is back at this line" in lines[1]
+    assert lines_about(story, "app.py:45")

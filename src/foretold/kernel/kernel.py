@@ -29,7 +29,7 @@ from foretold.kernel.schedulers.profile import UNKNOWN, Profile, profile_of
 from foretold.kernel.watchdog import took_too_long
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.streams import TapeRandom
-from foretold.trace.events import Event, SlowStep, Stalled
+from foretold.trace.events import Called, Event, SlowStep, Stalled
 from foretold.trace.record import SLOW, Trace
 
 if TYPE_CHECKING:
@@ -326,3 +326,9 @@ class Kernel:
         """Keep an event for the story: what the actor does whose turn it is."""
         actor = self.current
         self.trace.keep(kind(self.clock.ns, self.host, actor.name, actor.steps, **facts))
+
+    def keep_call(self, call: str) -> None:
+        """For the story: the task whose turn it is makes this call of the test. Its own name says
+        nothing: it is that of a function of ours."""
+        if self.trace.detail:
+            self.keep(Called, call=call)

@@ -182,6 +182,7 @@ class _Trial:
     def __init__(self, gateway: Any, calls: Sequence[Work], ignore: Collection[str]) -> None:
         self._gateway = gateway
         self._calls = calls
+        self._names = [_name(n, work) for n, work in enumerate(calls)]
         self._ignore = ignore
         self._before = gateway.moment()
         self._serial: dict[tuple[tuple[int, ...], bool], Ending] = {}
@@ -211,8 +212,8 @@ class _Trial:
         gate = Turnstile(self._gateway, parties, choose)
         self._gateway.gate = gate
         try:
-            both = zip(parties, self._calls, strict=True)
-            done = await asyncio.gather(*(_through(gate, party, work) for party, work in both))
+            each = zip(parties, self._names, self._calls, strict=True)
+            done = await asyncio.gather(*(_through(gate, *one) for one in each))
         finally:
             self._gateway.gate = None
         await self._settle()
@@ -260,8 +261,7 @@ class _Trial:
             order: renamed(await self.in_order(order), self._made)
             for order in orders_of(len(self._calls), [])
         }
-        names = [_name(n, work) for n, work in enumerate(self._calls)]
-        found = NotSerial(not_serial(names, renamed(ended, self._made), known, schedule))
+        found = NotSerial(not_serial(self._names, renamed(ended, self._made), known, schedule))
         found.is_of_tries = True
         return found
 
@@ -350,8 +350,11 @@ def _name(number: int, work: Any) -> str:
     return f"{plain} {number + 1}"
 
 
-async def _through(gate: Turnstile, party: str, work: Work) -> tuple[tuple[str, Any], bool]:
+async def _through(
+    gate: Turnstile, party: str, name: str, work: Work
+) -> tuple[tuple[str, Any], bool]:
     """Make a call whose statements come to the gate."""
+    current_world().home.kernel.keep_call(name)
     bound = Bound(frozenset(), party=party)
     token = BOUND.set(bound)
     try:

@@ -40,9 +40,12 @@ def _source(world: World) -> Stream:
     return world.tape.stream(WORKLOAD, *party)
 
 
+def _into_digest(world: World, call: str, label: str | None, value: object) -> None:
+    world.trace.note(f"{call} {label or ''} = {encode(value)}")
+
+
 def _note(world: World, call: str, label: str | None, value: object) -> None:
-    text = f"{call} {label or ''} = {encode(value)}"
-    world.trace.note(text)
+    _into_digest(world, call, label, value)
     if world.trace.detail:
         world.home.kernel.keep(Chose, label=printable(label or call), value=repr(value))
 
@@ -53,6 +56,15 @@ def choose(options: Sequence[T], label: str | None = None) -> T:
     _check_options(options)
     value = _source(world).pick(options, label)
     _note(world, "choose", label, value)
+    return value
+
+
+def choose_unseen(options: Sequence[T], label: str) -> T:
+    """The same for foretold itself: its user knows nothing of this choice, so no story tells it.
+    What comes of it (a request) is told."""
+    world = _world_for("choose(options)")
+    value = _source(world).pick(options, label)
+    _into_digest(world, "choose", label, value)
     return value
 
 

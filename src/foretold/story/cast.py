@@ -12,7 +12,17 @@ from foretold.story.moments import Moment
 from foretold.story.words import count
 from foretold.tape import CALLBACKS, Schedule
 from foretold.trace import RAISED
-from foretold.trace.events import WORLD, Ended, Event, Made, Request, Resumed, Who
+from foretold.trace.events import (
+    WORLD,
+    Called,
+    CalledBack,
+    Ended,
+    Event,
+    Made,
+    Request,
+    Resumed,
+    Who,
+)
 from foretold.world.world import DEFAULT_HOST
 
 ROOM_LINES = 24
@@ -22,6 +32,8 @@ ALIKE_MAX = 3
 
 CALLS_MAX = 8
 """Of more calls of rules than so many, none is shown unless it matters."""
+EXPIRED_MAX = 8
+"""If the timeouts of more tasks than so many expire, that alone shows none of them."""
 _MAKERS_MAX = 20
 _FEW_AND_MET, _FEW, _MET, _NEVER = range(4)
 _INTERNAL = (f"{os.sep}asyncio{os.sep}", f"{os.sep}foretold{os.sep}")
@@ -44,6 +56,7 @@ class Cast:
         self._hosts = {event.host for event in events}
         self._visits = visits_of(events)
         self._makers = _makers(events)
+        self._calls_by = {event.who: event.call for event in events if isinstance(event, Called)}
         self._is_conducted = is_conducted
         self.main = _main_of(events)
         self.shown: set[Who] = {who for who in (self.main, culprit) if who is not None}
@@ -56,6 +69,8 @@ class Cast:
             for event in events
             if isinstance(event, Ended) and event.outcome.how == RAISED
         }
+        expired = {(e.host, e.whose) for e in events if isinstance(e, CalledBack) and e.whose}
+        self.shown |= set(filter(self._is_users, expired)) if len(expired) <= EXPIRED_MAX else set()
         self._calls = self._found_calls(events) if is_conducted else set()
         self.shown |= self._calls
 
@@ -83,17 +98,27 @@ class Cast:
 
     def choose(self, moments: Sequence[Moment], room_lines: int = ROOM_LINES) -> list[Moment]:
         """Admit others while there is room; give back the moments of those who are shown."""
-        lines = Counter(moment.who for moment in moments if moment.who is not None)
+        lines = Counter(self._stands_for(m.who) for m in moments if m.who is not None)
         used = sum(lines[who] for who in self.shown)
         ranked = sorted((self._rank(who), who) for who in set(lines) - self.shown)
         for (rank, _), who in ranked:
             if rank <= _MET and used + lines[who] <= room_lines:
                 self.shown.add(who)
                 used += lines[who]
+        self.shown |= {who for who in self._places if self._stands_for(who) in self.shown}
         world = {
             (host, WORLD) for host in {each.who[0] for each in moments if each.who is not None}
         }
         return [m for m in moments if m.who is None or m.must or m.who in self.shown | world]
+
+    def _stands_for(self, who: Who) -> Who:
+        """The request, of a task that goes through the user's lines for it: whoever is told of the
+        request has to see them (a middleware has its library run the endpoint in such a task)."""
+        return (self._is_users(who) and self._request_of(who)) or who
+
+    def _is_users(self, who: Who) -> bool:
+        """Whether it goes through lines of the user's own."""
+        return not all(is_library(file) for file, _ in self._functions(who))
 
     def _rank(self, who: Who) -> tuple[int, int]:
         """Those first who went through the same function as somebody who was held."""
@@ -132,6 +157,8 @@ class Cast:
         return None
 
     def _called(self, who: Who) -> str:
+        if who in self._calls_by:
+            return self._calls_by[who]
         request = self._request_of(who)
         if request is not None:
             return asked_text(request, self._visits)
@@ -155,7 +182,7 @@ class Cast:
         }
         if not hidden:
             return []
-        kinds = Counter(_kind(who)[1] for who in hidden)
+        kinds = Counter(self._calls_by.get(who, _kind(who)[1]) for who in hidden)
         named = [f"{kind} × {n}" if n > 1 else kind for kind, n in kinds.most_common(4)]
         more = ", …" if len(kinds) > len(named) else ""
         tasks, taken = count(len(hidden), "other task"), count(sum(hidden.values()), "step")

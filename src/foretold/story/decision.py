@@ -60,6 +60,11 @@ class Decision:
     runs: int = 0
 
     @property
+    def steps(self) -> frozenset[Key]:
+        """The two, if there is a pair."""
+        return frozenset(step.key for step in self.pair[:2]) if self.pair else frozenset()
+
+    @property
     def is_unknown(self) -> bool:
         """Nothing was found that decides it."""
         found = self.pair, self.values, self.times

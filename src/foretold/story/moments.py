@@ -6,7 +6,7 @@ line at which the same task goes on the next time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from foretold.kernel.waiting import is_library
@@ -24,6 +24,7 @@ from foretold.story.words import (
     uncaught_in_words,
 )
 from foretold.tape import CALLBACKS
+from foretold.tape.schedule import Key
 from foretold.trace import RAISED, Place
 from foretold.trace.events import (
     WORLD,
@@ -82,17 +83,23 @@ class FailingStep(NamedTuple):
 
 
 def moments_of(
-    events: Sequence[Event], numbers: Iterable[int], delays: list[Delay], ending: FailingStep
+    events: Sequence[Event],
+    numbers: Iterable[int],
+    delays: list[Delay],
+    ending: FailingStep,
+    deciding: Collection[Key] = (),
 ) -> list[Moment]:
-    """What can be told of the events with these numbers, with rounds told as one, and the end."""
-    told = list(_told(events, numbers, _Notes(delays, ending)))
+    """What can be told of the events with these numbers, with rounds told as one, and the end. The
+    `deciding` steps are told in any case."""
+    told = list(_told(events, numbers, _Notes(delays, ending, deciding)))
     return [*_cycles_joined(list(_rounds_joined(told))), ending.moment]
 
 
 class _Notes:
     """What is said about single steps besides where they go: held, let go, failed."""
 
-    def __init__(self, delays: list[Delay], ending: FailingStep) -> None:
+    def __init__(self, delays: list[Delay], ending: FailingStep, deciding: Collection[Key]) -> None:
+        self._deciding = deciding
         self._held = {(d.hold.host, d.hold.actor, d.hold.step) for d in delays}
         self._ending = ending
 
@@ -104,8 +111,9 @@ class _Notes:
         far = self._how_far(event, then)
         back = ", is back at this line" if event.place is not None else ""
         text = f"{let_go}{verb}{far or back}{held}"
-        rounds = not (far or held or let_go)
-        return Moment(event.time_ns, event.who, event.place, text, rounds=rounds)
+        must = event.key in self._deciding
+        rounds = not (far or held or let_go or must)
+        return Moment(event.time_ns, event.who, event.place, text, rounds=rounds, must=must)
 
     def _how_far(self, event: Resumed, then: Resumed | Ended | None) -> str:
         """Empty if it comes back to the line where it began."""
@@ -124,8 +132,11 @@ class _Notes:
         return "" if then.place == event.place else runs_to(then.place, event.place)
 
     def is_plain(self, event: Resumed) -> bool:
-        """Nobody was held here, and nothing failed."""
-        is_held = event.key in self._held or (*event.who, event.step + 1) in self._held
+        """Nobody was held here, nothing failed, and it decides nothing."""
+        is_held = (
+            event.key in {*self._held, *self._deciding}
+            or (*event.who, event.step + 1) in self._held
+        )
         return not is_held and (event.who, event.step) != (self._ending.who, self._ending.step)
 
 

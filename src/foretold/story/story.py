@@ -11,7 +11,7 @@ Everything here is a function of the schedule and the events: the same run, the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -91,8 +91,6 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[Story, list[D
     # A seed says nothing to a reader; what was made of it is on record, if that was asked for.
     tape = tape.recorded() if tape.recording else tape
     events = done.trace.events
-    pair = decision.pair if decision is not None else None
-    also = {step.key[:2] for step in pair[:2]} if pair is not None else ()
     called = Wording(done.names, common_folder(events))
     told = told_of(
         tape.schedule,
@@ -100,7 +98,6 @@ def tell_run(done: Run, decision: Decision | None = None) -> tuple[Story, list[D
         start_ns,
         error=done.error,
         choices=_made(tape),
-        also=also,
         is_known=tape.origin != "seeded",
         called=called,
         is_conducted=done.names is not None,
@@ -163,17 +160,15 @@ def told_of(
     *,
     error: BaseException | None = None,
     choices: Mapping[str, Sequence[Choice]] | None = None,
-    also: Collection[Who] = (),
     is_known: bool = True,
     called: Callable[[str], str] = str,
     is_conducted: bool = False,
     decision: Decision | None = None,
     gone: Gone | None = None,
 ) -> Parts:
-    """The story and the delays in it; `also` are those who have to be shown besides. `is_known` is
-    False of a seed's choices: they are not on record. `called` puts texts into the words of the
-    story. `is_conducted`: main is ours, and no more than calls the rules. `gone`: what is known of
-    earlier events, which are not kept."""
+    """The story and the delays in it. `is_known` is False of a seed's choices: they are not on
+    record. `called` puts texts into the words of the story. `is_conducted`: main is ours, and no
+    more than calls the rules. `gone`: what is known of earlier events, which are not kept."""
     gone = Gone() if gone is None else gone
     catalogue = Catalogue(events := list(events))
     whole = with_telling_places([event for event in events if not isinstance(event, Schema)])
@@ -192,16 +187,17 @@ def told_of(
     begin = begin or cast.first_call(kept)
     database = Told([] if is_of_tries else whole[: failure_among(whole, error)[0]], catalogue)
     told_below = database.tasks() - {(hold.host, hold.actor) for hold in schedule.holds.values()}
-    cast.shown |= {*also, *told_below}
-    settings = [n for n, event in enumerate(kept[:begin]) if isinstance(event, Fault)]
-    numbers = [*sorted({*cast.last_seen(kept[:begin]), *settings}), *range(begin, cut)]
+    deciding = decision.steps if decision is not None else frozenset()
+    cast.shown |= {*(key[:2] for key in deciding), *told_below}
+    before = {*cast.last_seen(kept[:begin]), *_told_always(kept[:begin], deciding)}
+    numbers = [*sorted(before), *range(begin, cut)]
     numbers = [n for n in numbers if not _is_step_of(every[n], told_below)]
     chosen = kept[:begin]
     if is_conducted:
         chosen = [e for n, e in enumerate(kept) if n < begin or e.who == cast.main]
         numbers = without_conductor(every, numbers, cast.main)
     # All events are handed over: how far a task came is known from where it went on later.
-    told = moments_of(every, numbers, delays if telling else [], ending)
+    told = moments_of(every, numbers, delays if telling else [], ending, deciding)
     moments = cast.choose(told, room_lines=0 if told_below else ROOM_LINES)
     known = choices or {}
     more = {"is_known": is_known, "telling": telling}
@@ -242,6 +238,14 @@ def _uncaught_lines(events: Iterable[Event], error: BaseException | None) -> lis
 def _accused_steps(decision: Decision | None, names: Mapping[Who, str]) -> tuple[Side, Side] | None:
     pair = decision.pair if decision is not None else None
     return None if pair is None else sides_of(pair, names)
+
+
+def _told_always(events: Sequence[Event], deciding: Collection[Key]) -> Iterator[int]:
+    """What is told although it comes before the story begins."""
+    for number, event in enumerate(events):
+        decides = isinstance(event, Resumed) and event.key in deciding
+        if decides or isinstance(event, Fault):
+            yield number
 
 
 def _is_step_of(event: Event, tasks: Collection[Who]) -> bool:

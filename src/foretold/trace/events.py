@@ -137,6 +137,14 @@ class Uncaught(Event):
     is_of_task: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called(Event):
+    """A task that foretold has started makes this call of the test."""
+
+    call: str
+    """What reports name it."""
+
+
 # What surrounds them
 
 

@@ -60,6 +60,7 @@ def test_the_story_does_not_read_many_tries_as_one_history() -> None:
     assert "the statements, in their order:" in str(failure.exception)
     assert "Look at" not in str(failure.story)
     assert "The statements of that" not in str(failure.story)
+    assert "(call 1 × " in str(failure.story), "the tasks are called after a function of ours"
 
 
 def test_a_locked_withdrawal_is_serial() -> None:

@@ -9,6 +9,10 @@ from typing import Any, Final
 
 COUNTERS: Final = (("asyncpg.connection", "", "_uid", lambda: 0),)
 """It names prepared statements and cursors by that, and sends the names to the server."""
+RESET: Final = frozenset(
+    ("select pg_advisory_unlock_all ( )", "close all", "unlisten *", "reset all")
+)
+"""What its pool sends in one text when it takes a connection back: the words of each statement."""
 
 
 def statement_state() -> type | None:

@@ -299,6 +299,7 @@ class Rehearsal:
         return made
 
     async def _attempt(self, call: Call) -> None:
+        self._course.world.home.kernel.keep_call(f"{call.who}.{call.name}")
         try:
             await self._course.attempt(call)
         except Exception as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from foretold.spec.openapi import properties
 from foretold.spec.openapi.document import ApiOperation
 from foretold.spec.openapi.requests import ApiRequest
-from foretold.spec.workload import choose
+from foretold.spec.workload import choose_unseen
 
 if TYPE_CHECKING:
     from foretold.spec.openapi.machine import ApiMachine
@@ -31,14 +31,16 @@ class Doubles:
 
     def draw(self) -> None:
         """Once in a run."""
-        self.there_are = choose(_RUNS, "requests come twice at once")
+        self.there_are = choose_unseen(_RUNS, "requests come twice at once")
 
     async def send(self, actor: Any, request: ApiRequest) -> Any:
         """The answer to this actor's request, which somebody else may have made, too."""
-        if not (self.there_are and request.operation.changes and choose(_CALLS, "twice at once")):
+        if not (
+            self.there_are and request.operation.changes and choose_unseen(_CALLS, "twice at once")
+        ):
             return await request.send(actor.web)
         cast = self._machine.cast
-        other: Any = cast[choose(range(len(cast)), "by whom as well")]
+        other: Any = cast[choose_unseen(range(len(cast)), "by whom as well")]
         answers: tuple[Any, Any] = await asyncio.gather(
             request.send(actor.web), request.send(other.web), return_exceptions=True
         )

@@ -28,7 +28,7 @@ from foretold.spec.openapi.properties import Sent
 from foretold.spec.openapi.requests import KEY_NAME, ApiRequest, request_for
 from foretold.spec.openapi.resources import ANYTHING, Key, Resources
 from foretold.spec.openapi.rulemaker import Names, RuleMaker
-from foretold.spec.workload import choose
+from foretold.spec.workload import choose_unseen
 
 Credentials = Callable[[Any], Any] | Mapping[str, Any]
 
@@ -128,8 +128,8 @@ class ApiMachine(Machine):
 
     async def setup(self) -> None:
         """Start the application, and give each actor a client with its credentials."""
-        self.manner = choose(MANNERS, "whose ids")
-        self.eagerness.wide = choose((False, True, True), "new ground")
+        self.manner = choose_unseen(MANNERS, "whose ids")
+        self.eagerness.wide = choose_unseen((False, True, True), "new ground")
         self.doubles.draw()
         if getattr(self.world, "url", None) is not None:  # a server that runs already answers
             self.web = await self.world.web(None)

@@ -28,7 +28,7 @@ from foretold.spec.openapi.pages import drawn_pages
 from foretold.spec.openapi.requests import ApiRequest
 from foretold.spec.openapi.resources import IDS
 from foretold.spec.openapi.rows import VOLATILE, RowsAround
-from foretold.spec.workload import choose
+from foretold.spec.workload import choose_unseen
 from foretold.trace import Place
 
 if TYPE_CHECKING:
@@ -132,7 +132,12 @@ def _text(response: Any) -> str:
 async def read_back(machine: ApiMachine, sent: Sent) -> None:
     """What was made (201) is there: whoever made it can read it at once."""
     made, page = made_by(sent.answer), machine.pages.get(sent.request.operation.name)
-    if sent.status != 201 or made is None or page is None or not choose(_LOOKS, "look at it"):
+    if (
+        sent.status != 201
+        or made is None
+        or page is None
+        or not choose_unseen(_LOOKS, "look at it")
+    ):
         return
     request = ApiRequest(page, f"{sent.request.path}/{quote(str(made), safe='')}")
     try:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from foretold.kernel.libraries.asyncpg import RESET
 from foretold.kernel.waiting import is_library
 from foretold.services.postgres.rows import (
     Catalogue,
@@ -324,6 +325,8 @@ def _users(place: Place | None) -> Place | None:
 def _parts(event: Executed | LockWait, catalogue: Catalogue) -> Iterator[Statement]:
     """One text may hold several statements, which have a tag each."""
     readings = read(event.sql)
+    if _is_reset(readings):
+        return
     waits = isinstance(event, LockWait)
     tags = () if isinstance(event, LockWait) else event.tags
     error = "" if isinstance(event, LockWait) else event.error
@@ -346,6 +349,12 @@ def _parts(event: Executed | LockWait, catalogue: Catalogue) -> Iterator[Stateme
         if not (found.error or {rows_changed(tag) for tag in found.tags} == {0}):
             found.written = {catalogue.called(name) for name in reading.written}
         yield found
+
+
+def _is_reset(readings: Sequence[Reading]) -> bool:
+    """Whether a pool has sent it. Who sends one of these alone may have meant something by it."""
+    words = (" ".join(token.value for token in reading.tokens) for reading in readings)
+    return len(readings) > 1 and RESET.issuperset(words)
 
 
 def _is_drivers(reading: Reading) -> bool:

@@ -270,8 +270,8 @@ def _with_reader(hasty: Hasty, requests: Sequence[Transaction]) -> list[Transact
 
 class _Names:
     """How a story calls who stands behind the statements: by the client, if it has sent one of
-    these requests; `request 1`, if it has sent several; a task of the test by its own name. By the
-    session, if no more is known."""
+    these requests; `request 1`, if it has sent several; a task of the test by its own name; the
+    only task of another host by that. By the session, if no more is known."""
 
     def __init__(
         self, shown: Sequence[Statement], visits: Visits, *, by_session: bool = False
@@ -290,6 +290,10 @@ class _Names:
             for who, client in clients.items()
         }
         self._found |= {who: who[1] for who in askers if who[0] == DEFAULT_HOST}
+        unnamed = [who for who in askers if who not in self._found]
+        hosts = {host for host, _ in askers}
+        if len(hosts) > 1 and len({host for host, _ in unnamed}) == len(unnamed):
+            self._found |= {who: who[0] for who in unnamed}
 
     def of(self, statement: Statement) -> str:
         """Who sent it."""
@@ -315,6 +319,8 @@ class _Names:
     def _text(self, who: Who, name: str) -> str:
         """What it asks for; and for whom, unless that is its name."""
         visit = self._visits.get(who)
+        if name == who[0]:
+            return name
         is_named = visit is not None and visit.client == name and not visit.is_after
         return visit.asks if visit is not None and is_named else asked_text(who, self._visits)
 
