@@ -337,3 +337,88 @@ def test_an_order_a_fault_and_a_value_have_a_pair_too() -> None:
     failure = found(three_causes, runs=3_000, seed=100, faults=foretold.faults.network)
     pair = pair_of(failure)
     assert {pair.first.key[1], pair.second.key[1]} == {"clerk", "clerk-2"}
+
+
+async def wrong_release() -> None:
+    """Whoever has let go of the lock lets go of it once more, while another one holds it."""
+    lock, pages = asyncio.Lock(), list[str]()
+
+    async def clerk(who: str, start_s: float, *, jams: bool = False) -> None:
+        await asyncio.sleep(start_s)
+        await lock.acquire()
+        if jams:
+            lock.release()
+            await asyncio.sleep(0.0045)
+        else:
+            for _ in range(2):
+                await asyncio.sleep(0.001)
+                pages.append(who)
+        if lock.locked():
+            lock.release()
+
+    async def bystander() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0.001)
+
+    jam = functools.partial(clerk, "ann", 0, jams=True)
+    work = [clerk("bob", 0.0042), clerk("cyd", 0.0047), bystander()]
+    await foretold.together(jam(), *work)
+    assert pages in (["bob", "bob", "cyd", "cyd"], ["cyd", "cyd", "bob", "bob"])
+
+
+async def lost_slot() -> None:
+    """A slot is lost if a time limit strikes between the acquisition and the `try`."""
+    slots = asyncio.Semaphore(1)
+
+    async def fetch(use_s: float) -> None:
+        await slots.acquire()
+        await asyncio.sleep(0.001)
+        try:
+            await asyncio.sleep(use_s)
+        finally:
+            slots.release()
+
+    async def hurried() -> None:
+        await asyncio.sleep(0.0005)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.012):
+                await fetch(0.002)  # it has to wait for nearly as long
+
+    async def bystander() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0.005)
+
+    await foretold.together(fetch(0.0105), hurried(), bystander())
+    assert not slots.locked()
+
+
+def test_two_steps_between_which_time_passes() -> None:
+    """No order of what is ready at one instant makes the run hold, but a step that comes later
+    does. Where it turns two steps change places, and no bystander's. A replay says the same."""
+    failure = found(wrong_release, runs=10)
+    pair = pair_of(failure)
+    assert (pair.first.key[1], pair.second.key[1]) == ("clerk-2", "clerk")
+    assert failure.story.startswith("These two steps decide it.")
+    assert "goes on, runs to its end" in failure.story.splitlines()[3]
+
+
+def test_a_step_and_a_timeout() -> None:
+    """The slot is taken before the time is up. The other way round nothing is lost."""
+    failure = found(lost_slot, runs=10)
+    pair = pair_of(failure)
+    assert pair.first.key[1] in ("fetch", "hurried")
+    assert pair.second.callback is not None
+    assert "  2. a timeout of hurried expires\n" in failure.story
+
+
+def test_a_step_that_comes_later_makes_no_other_difference() -> None:
+    """All tasks but the one go on as they would: a delay of nothing changes nothing, and each step
+    before a delayed one is made at its time."""
+    tape = foretold.Tape.calm({"order": "any", "strategy": "fifo"})
+    before = events_of(lost_slot, tape)
+    tape.delayed = ("main", "hurried", 3), 3_000
+    after = events_of(lost_slot, tape)
+    at = next(n for n, each in enumerate(before) if each.key == ("main", "hurried", 3))
+    assert before[:at] == after[:at]
+    (moved,) = (each for each in after if each.key == ("main", "hurried", 3))
+    assert moved.time_ns - before[at].time_ns >= 3_000

@@ -24,6 +24,7 @@ from foretold.kernel.recorder import HoldRecorder
 from foretold.kernel.schedulers import Scheduler, scheduler_named
 from foretold.kernel.schedulers.by_key import KeyedScheduler
 from foretold.kernel.schedulers.continued import ContinuedScheduler
+from foretold.kernel.schedulers.delayed import DelayedScheduler
 from foretold.kernel.schedulers.logged import ScheduleLog
 from foretold.kernel.schedulers.profile import UNKNOWN, Profile, profile_of
 from foretold.kernel.watchdog import took_too_long
@@ -168,6 +169,8 @@ class Kernel:
             if self.tape.log is not None:
                 log: ScheduleLog = self.tape.log
                 return log.scheduler(self.host, holds, self.register, self.callbacks)
+            if self.tape.delayed is not None and self.tape.delayed[0][0] == self.host:
+                return DelayedScheduler(*self.tape.delayed, self.register, self.callbacks)
             recorded = self.tape.origin == "recorded"
             keyed = KeyedScheduler(holds, self.register, self.callbacks, recorded=recorded)
             keyed.clock = self.clock

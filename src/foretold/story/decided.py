@@ -57,10 +57,18 @@ def sides_of(pair: Pair, names: Names = NO_NAMES) -> tuple[Side, Side]:
 def _side(step: DecidingStep, names: Names) -> Side:
     _, actor, count = step.key
     if actor == CALLBACKS:
-        return Side("", callback_in_words(step.callback, count), "")
+        return Side("", _callback(step, names), "")
     who = _called(step, names)
     place = step.place or (step.stack[-1] if step.stack else None)
     return Side(who, "starts" if count == 1 else "goes on", short(place))
+
+
+def _callback(step: DecidingStep, names: Names) -> str:
+    called = step.callback
+    if called is None or not called.is_timeout:
+        return callback_in_words(called, step.key[2])
+    of = f" of {_task(called.host, called.whose, names)}" if called.whose else ""
+    return f"a timeout{of} expires"
 
 
 def _called(step: DecidingStep, names: Names) -> str:
@@ -97,7 +105,7 @@ def _pair_lines(pair: Pair, names: Names) -> Iterator[str]:
 def _step_lines(number: int, step: DecidingStep, names: Names) -> Iterator[str]:
     _, actor, count = step.key
     if actor == CALLBACKS:
-        yield f"  {number}. {callback_in_words(step.callback, count)}"
+        yield f"  {number}. {_callback(step, names)}"
         return
     who = _called(step, names)
     verb = "starts" if count == 1 else "goes on"

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from foretold.arguments import check_seed, check_whole
 from foretold.errors import UsageError
-from foretold.tape.schedule import Schedule
+from foretold.tape.schedule import Key, Schedule
 from foretold.tape.streams import (
     Choice,
     ContinuedStream,
@@ -78,6 +78,9 @@ class Tape:
         not those of a replay (`kernel/schedulers/logged.py`)."""
         self.audit: Any = None
         """Where the run notes what it has to do with time, if a search asks (`kernel/audit.py`)."""
+        self.delayed: tuple[Key, int] | None = None
+        """This step comes so many nanoseconds later, if a search asks what would be then; nobody is
+        held on such a tape (`kernel/schedulers/delayed.py`)."""
         self._odometer = odometer
         self._streams: dict[str, Stream] = {}
 
@@ -116,6 +119,7 @@ class Tape:
         copy.continuation = self.continuation
         copy.log = self.log
         copy.audit = self.audit
+        copy.delayed = self.delayed
         return copy
 
     def continued(self, draws: Mapping[str, int], from_ns: int, seed: int) -> Tape:

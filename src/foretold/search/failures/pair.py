@@ -5,13 +5,17 @@ one is found by bisection: who was overtaken by thirty steps may be let go one s
 earlier still, until the run holds. Between the two lies a single step, and those two swapped is
 all that differs. Where no order but a moment is to blame (a late message, a slow step), the run
 with the next smaller delay takes that part, and the first two steps that change places are named.
+Where that is not known either, a step is looked for that need only come later, and bisection finds
+the instant at which the run turns: two steps change places there, and nothing before them.
 
 Nothing is concluded: every tape that is spoken of was run.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import TypeVar
@@ -27,7 +31,18 @@ from foretold.tape import CALLBACKS, ENDED, WORKLOAD, Hold, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
 from foretold.tape.shrink.edit import departures, with_values
 from foretold.trace import Place
-from foretold.trace.events import CalledBack, Chose, Ended, Event, Late, Resumed, SlowStep
+from foretold.trace.events import (
+    CalledBack,
+    Chose,
+    Ended,
+    Event,
+    Executed,
+    Late,
+    Resumed,
+    SlowStep,
+    Stalled,
+    Who,
+)
 from foretold.trace.record import Trace
 from foretold.world.run import Run
 
@@ -36,6 +51,8 @@ HOLDS_TRIED_MAX = 4
 CHOICES_TRIED_MAX = 6
 ORDERS_TRIED_MAX = 40
 STEPS_TRIED_MAX = 3
+DELAYS_TRIED_MAX, LAST_TRIED_MAX, NEIGHBOURS, BEHIND_NS = 100, 20, 12, 2_000
+"""So many delays are tried: each step comes just behind one of so many that follow it."""
 SWAPS_AMONG = 100
 """So many steps from the first difference on are looked at."""
 _TIMES = ("net", "pace")
@@ -62,6 +79,7 @@ def _decision(judge: _Judge, failing: Run) -> Decision | None:
     tape = failing.tape
     if not departs(tape):
         pair, orders = _by_new_hold(judge, tape)
+        pair = pair or _by_delay(judge, failing)
         if pair is None and not orders:
             return None  # nobody has changed places
         return Decision(pair, runs=judge.runs, orders_tried=0 if pair else orders)
@@ -85,6 +103,8 @@ def _decision(judge: _Judge, failing: Run) -> Decision | None:
         return Decision(pair, times=times, expired=expired, runs=judge.runs)
     values = _by_value(judge, tape, events) if times is None else None
     needs_faults = _needs_faults(judge, tape)
+    if times is None and not needs_faults and (pair := _by_delay(judge, failing)) is not None:
+        return Decision(pair, runs=judge.runs)
     return Decision(None, values, times, expired, needs_faults, runs=judge.runs)
 
 
@@ -284,6 +304,119 @@ def _narrowed(
         return None
     early, late = (step_of(at[key], fails, stacks) for key in both)
     return Pair(early, late, until(high), until(low))
+
+
+# A step that comes later
+
+
+def _by_delay(judge: _Judge, failing: Run) -> Pair | None:
+    """By the smallest delay that helps. Of a database the statements say better who has met, of a
+    blocked loop what has blocked it; and threads have an order of their own."""
+    events = failing.trace.events
+    is_other = any(isinstance(event, Executed | Stalled) or _is_thread(event) for event in events)
+    if is_other or len(failing.tape.schedule) or failing.trace.gone.steps:
+        return None
+    pair = None
+    with suppress(_TooLong):
+        couples = sorted(_couples(failing), key=lambda both: both[1].time_ns - both[0].time_ns)
+        pair = _first_that_turns(judge, failing, couples[:DELAYS_TRIED_MAX])
+        if pair is not None:  # that it began too early says less than what it did at last
+            two = {step.key[:2] for step in (pair.first, pair.second)}
+            theirs = [both for both in couples if {each.who for each in both} == two]
+            theirs.sort(key=lambda both: (both[1].time_ns, both[0].time_ns), reverse=True)
+            pair = _first_that_turns(judge, failing, theirs[:LAST_TRIED_MAX]) or pair
+    return pair
+
+
+def _couples(failing: Run) -> list[tuple[Resumed, Resumed]]:
+    """Steps of two tasks that are near to each other."""
+    events = list(failing.trace.events)
+    told = _told_apart(events[: causes_among(events, failing.error)]).values()
+    made = [event for event in told if isinstance(event, Resumed)]
+    return [
+        (early, late)
+        for number, early in enumerate(made)
+        for late in made[number + 1 : number + 1 + NEIGHBOURS]
+        if early.host == late.host and early.actor != late.actor
+    ]
+
+
+def _first_that_turns(
+    judge: _Judge, failing: Run, couples: Iterable[tuple[Resumed, Resumed]]
+) -> Pair | None:
+    """The earlier step is made to come after the later one."""
+    calm = {**failing.tape.settings, "order": "any", "strategy": "fifo"}
+    tape = failing.tape.derived(settings=calm)
+    for early, late in couples:
+        delay_ns = late.time_ns - early.time_ns + BEHIND_NS
+        both = _where_it_turns(judge, tape, early.key, delay_ns)
+        found = both and _change_places(*both)
+        if found and (pair := _pair_of(judge, failing, *found)) is not None:
+            return pair
+    return None
+
+
+def _where_it_turns(judge: _Judge, tape: Tape, key: Key, delay_ns: int) -> tuple[Run, Run] | None:
+    """Two runs that differ by a nanosecond of delay, the one that fails and the one that holds."""
+
+    def made(ns: int) -> Run:
+        later = tape.derived()
+        later.delayed = key, ns
+        return judge.run(later)
+
+    low, high, fails, holds = 0, delay_ns, None, made(delay_ns)
+    while judge.is_success(holds) and high - low > 1:
+        middle = (low + high) // 2
+        done = made(middle)
+        if judge.is_success(done):
+            high, holds = middle, done
+        elif judge.is_failure(done):
+            low, fails = middle, done
+        else:
+            return None
+    return None if fails is None else (fails, holds)
+
+
+_Sight = tuple[str, str, int, bool]
+"""A step, or the timeout of a task: the how-manieth of it."""
+
+
+def _told_apart(events: Iterable[Event]) -> dict[_Sight, Event]:
+    """The steps of tasks that go through lines of the user's own, and their timeouts."""
+    every = [event for event in events if isinstance(event, Resumed | CalledBack)]
+    places = ((event.who, event.place) for event in every)
+    users = {who for who, place in places if place is not None and not is_library(place.file)}
+    found: dict[_Sight, Event] = {}
+    times = Counter[Who]()
+    for event in every:
+        if isinstance(event, Resumed) and event.who in users:
+            found[*event.key, False] = event
+        elif isinstance(event, CalledBack) and (who := (event.host, event.whose)) in users:
+            times[who] += 1
+            found[*who, times[who], True] = event
+    return found
+
+
+def _change_places(fails: Run, holds: Run) -> tuple[_Sight, _Sight] | None:
+    """The two that do, side by side, if all is the same before them."""
+    here, there = (list(_told_apart(done.trace.events)) for done in (fails, holds))
+    pairs = enumerate(zip(here, there, strict=False))
+    at = next((number for number, (one, other) in pairs if one != other), len(here))
+    first, second = here[at : at + 2], there[at : at + 2]
+    return (first[0], first[1]) if first == second[::-1] and len(first) == 2 else None
+
+
+def _pair_of(judge: _Judge, failing: Run, first: _Sight, second: _Sight) -> Pair | None:
+    """The same two in the run that is told, if they come in this order there."""
+    events = with_telling_places(list(failing.trace.events))
+    known = _told_apart(events)
+    order = [sight for sight in known if sight in (first, second)]
+    if order != [first, second]:
+        return None
+    both = [known[sight] for sight in order]
+    stacks = judge.stacks(failing.tape, *(each.key for each in both))
+    early, late = (step_of(each, events, stacks) for each in both)
+    return Pair(early, late)
 
 
 # A moment
