@@ -285,7 +285,8 @@ def test_who_alone_has_broken_an_invariant_is_told_alone() -> None:
 
 
 def test_the_advice_suits_what_was_read() -> None:
-    """A count cannot be locked, nor what is not there; a commit in between ends all locks."""
+    """A count cannot be locked, nor what is not there; a constraint sees no value that was computed
+    elsewhere, and a unique one no sum; a commit in between ends all locks."""
 
     def advice(read: str, write: str, outcome: str = "SELECT 1") -> str:
         told = told_in_order(
@@ -298,14 +299,37 @@ def test_the_advice_suits_what_was_read() -> None:
 
     insert = "INSERT INTO item (a) VALUES (1)"
     assert "should it have locked what it reads (FOR UPDATE)?" in advice(READ, WRITE)
+    assert "Should a condition in the write have refused the second?" in advice(READ, WRITE)
+    less = "UPDATE item SET stock = stock - 1 WHERE id = 1"
+    assert "Should a constraint, or a condition in the write, have" in advice(READ, less)
     assert "a count cannot be locked" in advice("SELECT count(*) FROM item", insert)
+    assert "constraint" not in advice("SELECT count(*) FROM item", insert)
+    assert "a row that is not there yet cannot be locked" in advice("SELECT a FROM item", insert)
+    assert "Should a unique constraint refuse the second?" in advice(READ, insert, "SELECT 0")
     assert "a row that is not there cannot be locked" in advice(READ, insert, "SELECT 0")
-    apart = told_in_order(
-        asked_by("1", "POST /a"), events(("1", "BEGIN"), ("1", READ), ("1", "COMMIT")),
-        asked_by("2", "POST /b"), events(("2", "BEGIN"), ("2", WRITE), ("2", "COMMIT")),
-        events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT")),
-    )  # fmt: skip
-    assert "it had committed before it wrote" in " ".join(told_of(apart))
+
+
+def test_one_transaction_is_advised_where_it_helps() -> None:
+    """It makes a lock last until the write. Without a lock it changes nothing: that has to come
+    first. And where it is one already, that one is told, though it was read before it as well."""
+
+    def advice(read: str, *again: tuple[str, str]) -> str:
+        apart = told_in_order(
+            asked_by("1", "POST /a"), events(("1", "BEGIN"), ("1", read), ("1", "COMMIT")),
+            events(("1", "BEGIN"), *again),
+            asked_by("2", "POST /b"), events(("2", "BEGIN"), ("2", WRITE), ("2", "COMMIT")),
+            events(("1", WRITE), ("1", "COMMIT")),
+        )  # fmt: skip
+        text = said(told_of(apart))
+        return text[text.index("Look at the read: ") :]
+
+    assert "it had committed before it wrote" in advice(READ)
+    assert "(FOR UPDATE), and read and write in one transaction?" in advice(READ)
+    summed = advice("SELECT sum(stock) FROM item WHERE id = 1")
+    assert "A sum over rows cannot be locked (FOR UPDATE)." in summed
+    assert "Should both first lock the row that it belongs to, and read and write in" in summed
+    assert advice(f"{READ} FOR UPDATE").endswith("Should it do both in one transaction?")
+    assert "one transaction" not in advice(READ, ("1", READ))
 
 
 def test_a_lock_that_was_given_up_before_the_read_is_mentioned() -> None:

@@ -86,7 +86,8 @@ class Stale:
         it is about more than when something was; it wrote where it was broken; after the other's
         commit; it wrote the sum that it had read; in the same table; it had counted, if too many
         is what is wrong; it had found nothing, and both put something there; it did not take what
-        was there when it wrote. Of several pairs the last, and of its statements the first."""
+        was there when it wrote. Of several pairs the last; one transaction before two; and of its
+        statements the first."""
         asked, broke = set(self.asked.tables), self.asked.commit is not None
         return (
             broke and not self.asked.is_by(self.reader),
@@ -101,6 +102,7 @@ class Stale:
             not self.is_double,
             self.later.is_relative,
             -self.reader.last_ns,
+            self.read.transaction != self.later.transaction,
             self.read.time_ns,
             self.later.time_ns,
         )
@@ -178,28 +180,48 @@ class Stale:
         return read, Side(name(self.write), f"changed {table}", short(self.write.place))
 
     def _advice(self) -> str:
-        place = f"Look at {self.read.at}:" if self.read.place is not None else "Look at the read:"
-        commit = self._commit_between
+        """Nothing but what makes the second wait for the first, or refuses it."""
+        look = f"Look at {self.read.at or 'the read'}:"
+        one = each = ""
+        commit, unlockable = self._commit_between, self._unlockable
         if commit is not None:
             over = "it had committed" if commit.is_kept else "its transaction was over"
-            return (
-                f"{place} {over}{commit.where} before it wrote; what it knew, and any "
-                "lock that it held, ended there. Do both in one transaction, or read it again "
-                "after that?"
+            look += (
+                f" {over}{commit.where} before it wrote; what it knew, and any lock that it held, "
+                "ended there."
             )
-        if self._sums_up or self.is_double:
-            counts = "a count" if "count" in self.read.reading.calls else "a sum over rows"
-            what = "a row that is not there" if self.read.found_nothing else counts
-            return (
-                f"{place} {what} cannot be locked (FOR UPDATE). Should both first lock the row "
-                "that it belongs to? Should a unique constraint refuse the second? Or should both "
-                "be SERIALIZABLE?"
+            if self.read.reading.locks_rows and unlockable is None:
+                return f"{look} Should it do both in one transaction?"
+            one, each = ", and read and write in one transaction", ", each in one transaction"
+        if unlockable is not None:
+            what = unlockable.capitalize() if one else unlockable
+            refused = " Should a unique constraint refuse the second?" if self.is_double else ""
+            said = (
+                f"{what} cannot be locked (FOR UPDATE). Should both first lock the row that it "
+                f"belongs to{one}?{refused}"
             )
-        return (
-            f"{place} should it have locked what it reads (FOR UPDATE)?{self._other_lock()} Should "
-            "a constraint, or a condition in the write, have refused the second? Or should both be "
-            "SERIALIZABLE?"
-        )
+        else:
+            should = "Should" if one else "should"
+            said = f"{should} it have locked what it reads (FOR UPDATE){one}?{self._other_lock()}"
+            said += self._refusal()
+        return f"{look} {said} Or should both be SERIALIZABLE{each}?"
+
+    @property
+    def _unlockable(self) -> str | None:
+        """What it has read, if no lock on that would have kept the other one away."""
+        if self.read.found_nothing:
+            return "a row that is not there"
+        if self._sums_up:
+            return "a count" if "count" in self.read.reading.calls else "a sum over rows"
+        is_new = self.write.word == "INSERT" and not self.write.reading.has("conflict")
+        return "a row that is not there yet" if is_new else None
+
+    def _refusal(self) -> str:
+        """A condition can refuse a change of a row, and a constraint only what is computed or put
+        there when it is written."""
+        could = ["a constraint"] if self.later.word == "INSERT" or self.later.is_relative else []
+        could += [] if self.later.word == "INSERT" else ["a condition in the write"]
+        return f" Should {', or '.join(could)}{',' * (len(could) > 1)} have refused the second?"
 
     def _other_lock(self) -> str:
         """What it has locked instead, in the transaction in which it read."""
