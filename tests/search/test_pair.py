@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import queue
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import foretold
+from foretold.search.failures import examiner
 from foretold.search.failures import pair as pairs
 from foretold.search.planning.allowance import Allowance
 from foretold.story.decision import Pair
@@ -204,7 +208,7 @@ def test_what_follows_from_the_timeout_decides_nothing() -> None:
     settings = Settings.from_tape(failure.tape.settings)
     done = execute(bind_main(never_woken), failure.tape, settings, trace=trace)
     events = list(trace.events)
-    causes = events[: pairs.causes_among(events, done.error)]
+    causes = events[: examiner.causes_among(events, done.error)]
     assert 0 < len(causes) < len(events)
     assert not any(isinstance(event, CalledBack) and event.is_timeout for event in causes)
     assert failure.decision is not None
@@ -223,7 +227,7 @@ def test_the_end_of_the_run_decides_nothing() -> None:
         Ended(3, "main", "main", 1, outcome=ended),
         Resumed(4, "main", "serve", 2, place),
     ]
-    assert pairs.causes_among(events, AssertionError("lost")) == 3
+    assert examiner.causes_among(events, AssertionError("lost")) == 3
 
 
 async def stale() -> None:
@@ -306,7 +310,7 @@ def test_of_who_is_alone_nothing_is_said() -> None:
 
 def test_a_swap_that_was_not_seen_to_hold_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: no run ever holds. Then no pair is claimed either, and none is mentioned."""
-    monkeypatch.setattr(pairs._Judge, "holds", lambda self, tape: None)
+    monkeypatch.setattr(examiner.Examiner, "holds", lambda self, tape: None)
     failure = found(functools.partial(lost_update, 4), runs=3_000, order="any")
     assert failure.decision is not None
     assert failure.decision.pair is None
@@ -422,3 +426,48 @@ def test_a_step_that_comes_later_makes_no_other_difference() -> None:
     assert before[:at] == after[:at]
     (moved,) = (each for each in after if each.key == ("main", "hurried", 3))
     assert moved.time_ns - before[at].time_ns >= 3_000
+
+
+def half_made() -> None:
+    """What one thread makes, another one sees before it is done."""
+    made: dict[str, int] = {}
+    lock, jobs, seen = threading.Lock(), queue.Queue[str | None](), list[int | None]()
+
+    def load() -> int:
+        time.sleep(0.001)
+        return 5432
+
+    def use() -> int | None:
+        if not made:
+            with lock:
+                if not made:
+                    made["host"] = load()
+                    made["port"] = load()
+        return made.get("port")
+
+    def serve() -> None:
+        while jobs.get() is not None:
+            seen.append(use())
+
+    servers = [threading.Thread(target=serve, name=f"server-{n}") for n in range(2)]
+    for server in servers:
+        server.start()
+    jobs.put("first")
+    time.sleep(0.0025)
+    for job in ("second", None, None):
+        jobs.put(job)
+    for server in servers:
+        server.join()
+    assert None not in seen
+
+
+def test_of_several_causes_the_last_is_told_by_the_lines_of_the_race() -> None:
+    """Which thread took which job is a cause as well. What is told comes later: one thread takes
+    the job and looks before the other one has gone on from `load`. Its steps inside of the queue
+    are one."""
+    failure = found(half_made, runs=500)
+    pair = pair_of(failure)
+    assert {pair.first.key[1], pair.second.key[1]} == {"server-0", "server-1"}
+    head = failure.story.partition("All take turns")[0]
+    assert 'made["port"] = load()' in head
+    assert "is back at this line" not in head

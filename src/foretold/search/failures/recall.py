@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from foretold.search.failures.pair import step_of
+from foretold.search.failures.examiner import step_of
 from foretold.search.workers.warming import in_silence
 from foretold.story.decision import DecidingStep, Decision, Pair
 from foretold.story.places import with_telling_places
