@@ -471,3 +471,28 @@ def test_of_several_causes_the_last_is_told_by_the_lines_of_the_race() -> None:
     head = failure.story.partition("All take turns")[0]
     assert 'made["port"] = load()' in head
     assert "is back at this line" not in head
+
+
+async def spent_twice() -> None:
+    """A library calls what the program does, in a task of its own. Who is refused never waits."""
+    wallet = {"left": 1, "spent": 0}
+
+    async def spend() -> None:
+        if left := wallet["left"]:
+            await asyncio.sleep(0.002)
+            wallet.update(left=left - 1, spent=wallet["spent"] + 1)
+
+    def after(start_s: float, name: str) -> asyncio.Task[None]:
+        calls = contextlib.AsyncExitStack()
+        calls.push_async_callback(spend)
+        calls.push_async_callback(asyncio.sleep, start_s)
+        return asyncio.create_task(calls.aclose(), name=name)
+
+    await asyncio.gather(after(0.001, "one"), after(0.0015, "two"))
+    assert wallet["spent"] == 1
+
+
+def test_a_task_that_goes_through_no_line_of_the_user_s_in_the_other_run() -> None:
+    """In the run that holds one of them is refused at once; it is one of the two all the same."""
+    pair = pair_of(found(spent_twice, runs=10))
+    assert {pair.first.key[1], pair.second.key[1]} == {"one", "two"}

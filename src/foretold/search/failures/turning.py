@@ -9,7 +9,7 @@ round. If more differs than that, nobody is named.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -49,10 +49,16 @@ def by_delay(judge: Examiner, failing: Run) -> Pair | None:
 
 
 def _couples(failing: Run) -> list[tuple[Resumed, Resumed]]:
-    """Steps of two tasks that are near to each other."""
+    """Steps of two tasks that are near to each other; those in packages alone are no one's race."""
     events = list(failing.trace.events)
-    told = _told_apart(events[: causes_among(events, failing.error)]).values()
-    made = [event for event in told if isinstance(event, Resumed)]
+    made, leads = list[Resumed](), set[Who]()
+    for event in reversed(events[: causes_among(events, failing.error)]):
+        if isinstance(event, Resumed):
+            is_own = event.place is not None and not is_library(event.place.file)
+            if is_own or event.who in leads:
+                made.append(event)
+            (leads.add if is_own else leads.discard)(event.who)
+    made.reverse()
     return [
         (early, late)
         for number, early in enumerate(made)
@@ -103,14 +109,17 @@ _Sight = tuple[str, str, int, bool]
 """A step, or the timeout of a task: the how-manieth of it."""
 
 
-def _told_apart(events: Iterable[Event]) -> dict[_Sight, Event]:
-    """The steps of tasks that go through lines of the user's own, and their timeouts."""
-    every = [event for event in events if isinstance(event, Resumed | CalledBack)]
-    places = ((event.who, event.place) for event in every)
-    users = {who for who, place in places if place is not None and not is_library(place.file)}
+def _users(events: Iterable[Event]) -> set[Who]:
+    """Tasks that go through lines of the user's own."""
+    places = ((event.who, event.place) for event in events if isinstance(event, Resumed))
+    return {who for who, place in places if place is not None and not is_library(place.file)}
+
+
+def _told_apart(events: Iterable[Event], users: Collection[Who]) -> dict[_Sight, Event]:
+    """The steps of these tasks, and their timeouts."""
     found: dict[_Sight, Event] = {}
     times = Counter[Who]()
-    for event in every:
+    for event in events:
         if isinstance(event, Resumed) and event.who in users:
             found[*event.key, False] = event
         elif isinstance(event, CalledBack) and (who := (event.host, event.whose)) in users:
@@ -122,7 +131,9 @@ def _told_apart(events: Iterable[Event]) -> dict[_Sight, Event]:
 def change_places(fails: Run, holds: Run) -> tuple[_Sight, _Sight] | None:
     """The two that do, side by side, if all is the same before them. A thread may make several
     steps in a row, which are told as one."""
-    here, there = (list(_told_apart(done.trace.events)) for done in (fails, holds))
+    runs = fails.trace.events, holds.trace.events
+    users = set().union(*map(_users, runs))  # a task that is refused may end in a package
+    here, there = (list(_told_apart(events, users)) for events in runs)
     both = enumerate(zip(here, there, strict=False))
     at = next((number for number, (one, other) in both if one != other), None)
     if at is None or there[at] not in here:
@@ -135,7 +146,7 @@ def change_places(fails: Run, holds: Run) -> tuple[_Sight, _Sight] | None:
 def pair_of(judge: Examiner, failing: Run, first: _Sight, second: _Sight) -> Pair | None:
     """The same two in the run that is told, if they come in this order there."""
     events = with_telling_places(list(failing.trace.events))
-    known = _told_apart(events)
+    known = _told_apart(events, _users(events))
     order = [sight for sight in known if sight in (first, second)]
     if order != [first, second]:
         return None
