@@ -34,7 +34,8 @@ def by_delay(judge: Examiner, failing: Run) -> Pair | None:
     blocked loop what has blocked it; and threads have an order of their own."""
     events = failing.trace.events
     is_other = any(isinstance(event, Executed | Stalled) or is_thread(event) for event in events)
-    if is_other or len(failing.tape.schedule) or failing.trace.gone.steps:
+    tape = failing.tape
+    if is_other or not tape.scheduled_by_key or len(tape.schedule) or failing.trace.gone.steps:
         return None
     pair = None
     with suppress(TooLong):
