@@ -43,6 +43,7 @@ OF_THE_ENGINE: dict[type, set[str]] = {
         "foretold_eagerness",
         "foretold_forbids",
         "foretold_keeps_state",
+        "foretold_meet",
         "foretold_keeps_values",
         "foretold_reads",
         "foretold_rehearses",

@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from foretold.trace.content import without_addresses
@@ -57,7 +58,15 @@ class Ending(NamedTuple):
     results: tuple[Row, ...]
     """One for each call: what became of it, and what it gave."""
     tables: Mapping[str, tuple[Row, ...]]
+    """Those of databases; and pages that were read, whose rows are like results."""
     columns: Mapping[str, tuple[str, ...]]
+    """Of the tables of databases."""
+
+    def labels(self, table: str, row: Row) -> Sequence[Label | None]:
+        """Where the values of a row stand."""
+        if table in self.columns:
+            return [(table, column) for column in self.columns[table]]
+        return _names_in(row)
 
     def rows(self) -> list[tuple[str, Row]]:
         """All that there is, as rows of something."""
@@ -121,10 +130,13 @@ def _coloured(rows: Sequence[Outline], numbers: _Numbers) -> Counter[Any]:
 
 
 def ending_of(
-    results: Sequence[Any], databases: Sequence[Any], ignore: Collection[str] = ()
+    results: Sequence[Any],
+    databases: Sequence[Any],
+    ignore: Collection[str] = (),
+    pages: Mapping[str, Any] = MappingProxyType({}),
 ) -> Ending:
     """`databases` have `tables()`; `ignore` names columns, as `updated_at` or `account.version`,
-    and keys in what calls give."""
+    and keys in what calls give. `pages`: what reading them has given, by their names."""
     tables: dict[str, tuple[Row, ...]] = {}
     columns: dict[str, tuple[str, ...]] = {}
     for number, database in enumerate(databases):
@@ -141,6 +153,7 @@ def ending_of(
                 tuple(_cell(row[place], table.columns[place]) for place in kept)
                 for row in table.rows
             )
+    tables |= {page: tuple(_page(given, ignore)) for page, given in pages.items()}
     return Ending(tuple(_result(each, ignore) for each in results), tables, columns)
 
 
@@ -180,7 +193,7 @@ def renamed(ending: Ending, made: Made) -> Ending:
         return tuple(_renamed(c, label, made) for label, c in zip(labels, row, strict=True))
 
     tables = {
-        name: tuple(read([(name, c) for c in ending.columns[name]], row) for row in rows)
+        name: tuple(read(ending.labels(name, row), row) for row in rows)
         for name, rows in ending.tables.items()
     }
     results = tuple(read(_names_in(row), row) for row in ending.results)
@@ -202,8 +215,7 @@ def _before(label: Label) -> str:
 
 def _labelled(ending: Ending) -> Iterator[tuple[Sequence[Label | None], Row]]:
     for name, rows in ending.tables.items():
-        labels = [(name, column) for column in ending.columns[name]]
-        yield from ((labels, row) for row in rows)
+        yield from ((ending.labels(name, row), row) for row in rows)
     yield from ((_names_in(row), row) for row in ending.results)
 
 
@@ -317,6 +329,30 @@ def _leaves(name: str, value: Any, ignore: Collection[str]) -> Iterator[Cell]:
         yield f"{name} = {text}" if isinstance(text, str) else (f"{name} = ", *text)
 
 
+def _page(given: Any, ignore: Collection[str]) -> Iterator[Row]:
+    """What reading a page gave. What stands in a list is a row of its own: its order is seldom
+    promised."""
+    word, value = given
+    if word == "gave":
+        yield from ((word, *cells) for cells in _page_rows("", value, ignore))
+    else:
+        yield _result(given, ignore)
+
+
+def _page_rows(name: str, value: Any, ignore: Collection[str]) -> Iterator[Row]:
+    if isinstance(value, list):
+        yield (f"{name} has {len(value)}",)
+        for each in value:
+            yield from _page_rows(name, each, ignore)
+    elif isinstance(value, Mapping):
+        lists = {k: v for k, v in value.items() if isinstance(v, list)}
+        yield tuple(_leaves(name, {k: v for k, v in value.items() if k not in lists}, ignore))
+        for key in sorted(lists.keys() - set(ignore), key=str):
+            yield from _page_rows(f"{name}.{key}", lists[key], ignore)
+    else:
+        yield tuple(_leaves(name, value, ignore))
+
+
 def _body(response: Any) -> Any:
     try:
         return response.json()
@@ -408,6 +444,9 @@ def _rows_of(
         key = _painted(row, colours)
         if left[key] > 0:
             left[key] -= 1
+            if table not in ending.columns:
+                yield shown_result(row)
+                continue
             cells = (_with(cell, lambda token: ID) for cell in row)
             told = zip(ending.columns[table], cells, strict=True)
             yield ", ".join(f"{column} {cell}" for column, cell in told)

@@ -140,8 +140,11 @@ def is_application(found: Any) -> bool:
 @functools.lru_cache(maxsize=8)
 def machine_of(target: str, application: Any) -> type[Any]:
     """The machine of an application's document, by the name of the application."""
+    from foretold.kernel.libraries import anyio
     from foretold.spec.openapi.machine import openapi  # few targets need it
 
+    importlib.import_module("foretold.services.web.server")  # else each run would, in a fork
+    anyio.cancel_scope()
     machine = openapi(application, name=target.rpartition(":")[2].rpartition(".")[2].title())
     machine.foretold_name = target
     machine.covers = machine

@@ -337,6 +337,10 @@ class Course:
             return None
         return self.make_call(number, stream, self.blueprint.rules[chosen], actor)
 
+    def forget_swarm(self) -> None:
+        """From here on each rule is as likely as the class says, in every run."""
+        self._weights = self._given
+
     def _weigh(self, possible: tuple[bool, ...]) -> Weights:
         """How likely each rule is if these can be applied; empty if none is."""
         drawn = [w if can else 0.0 for w, can in zip(self._weights, possible, strict=True)]

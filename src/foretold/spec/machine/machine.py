@@ -173,6 +173,9 @@ class Machine:
     def foretold_after_storm(self, calls: Sequence[Any]) -> None:
         """Calls have been made at the same time, and are over: look at what they gave."""
 
+    def foretold_meet(self) -> None:
+        """Calls are about to be made at the same time: one begins in the middle of another."""
+
     def foretold_eagerness(self, name: str) -> float:
         """How much more often than usual the rule of that name is applied just now."""
         return 1.0

@@ -11,6 +11,12 @@ another time: fields that change by that are not compared. Then with other rando
 well: fields that change by that are compared by where their values stand. If more changes than
 values, there is no verdict.
 
+Where a rehearsal can look for storms (`rehearsal.py`), a run ends in one. What an application keeps
+in memory cannot be put back, so there nobody can rehearse: a run ends in several storms, one after
+the other, and after each of them the pages about the same things are read. One more run has all
+storms in a serial order. Only one that it does not explain is looked at by itself; the storms
+before that one are then made as they were.
+
 Faults would strike other calls in other orders: there are none during a storm.
 """
 
@@ -23,7 +29,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from foretold.errors import NotSerial
-from foretold.spec.alike import Ending, Made, ending_of, invented, renamed
+from foretold.spec.alike import Ending, Made, alike, ending_of, invented, renamed
 from foretold.spec.machine.options import aimed
 from foretold.spec.machine.pairs import Pairs, things_of, twin
 from foretold.spec.machine.printing import call_text
@@ -43,6 +49,7 @@ from foretold.world.spare import Spare
 if TYPE_CHECKING:
     from foretold.spec.machine.calls import Call
     from foretold.spec.machine.course import Course
+    from foretold.spec.machine.machine import Machine
     from foretold.tape import Stream, Tape
     from foretold.world.settings import Settings
 
@@ -59,9 +66,21 @@ P_AMONG_FAULTS: Final = 1 / 3
 BEGINNING_MAX: Final = 30
 """So many calls at most come before a storm: they are made again for each serial order."""
 P_SAME_USER: Final = 0.5
+P_MIDDLE: Final = 0.5
+"""The share of storms in which a call waits until another one is in the middle of its work, where
+there are no statements that could take turns."""
 LOOKS_FROM: Final = 10
 """Calls that look around are numbered from here, after the steps."""
 SPAN_S_MIN: Final = 1.0
+STORMS_MAX: Final = 4
+"""So many storms a run ends in if nobody can rehearse."""
+MORE_STORMS: Final = 2
+"""So many times more runs end in storms then."""
+PAGES_MAX: Final = 4
+"""So many pages are read after a storm at most."""
+NUMBERS_OF_STORM: Final = 20
+PAGES_FROM: Final = 10
+"""Each storm has so many numbers for its calls; those from here on read pages."""
 
 
 Again = Callable[["Tape", "Settings"], Run]
@@ -72,6 +91,9 @@ class Serial(NamedTuple):
     """How the calls of a storm are made one after the other."""
 
     order: tuple[int, ...]
+    storm: int = 0
+    """Which storm; those before it are made at the same time, those after it one after the other
+    as they come."""
     shaken: str = ""
     """`later`; `all`: later, with other randomness and other numbers from sequences; `prompt`: each
     call begins as soon as the one before has returned."""
@@ -95,10 +117,16 @@ def is_due(course: Course) -> bool:
         return False  # a server that runs already cannot be put back
     if len(course.actors) < 2:
         return False  # nothing would be at the same time
-    share = float(machine.storms)
+    share = _share(machine, is_alone=not world.services.get("postgres"))
     if world.nemesis is not None:
         share = min(share, P_AMONG_FAULTS)
     return share >= 1 or world.tape.stream(STREAM, "storm").chance(share, "storm")
+
+
+def _share(machine: Machine | type[Machine], *, is_alone: bool) -> float:
+    """Of how many runs end in storms. `is_alone`: there is no database, so nobody can rehearse."""
+    share = float(machine.storms)
+    return min(1.0, share * MORE_STORMS) if is_alone and machine.foretold_rehearses else share
 
 
 class Storm:
@@ -109,10 +137,12 @@ class Storm:
         self._head = course.world.tape.stream(STREAM, "storm")
         self._pairs = Pairs(course)
         self._bound: dict[int, Bound] = {}
+        self._stormed: list[Stormed] = []
+        self._way: Serial | None = None
+        """How the calls of this storm are made. None: at the same time."""
 
-    async def run(self) -> Stormed | Rehearsed | None:
-        """The beginning and the storm, or a rehearsal of many. None if there was no storm that
-        could be compared."""
+    async def run(self) -> Sequence[Stormed] | Rehearsed:
+        """The beginning and the storms that could be compared, or a rehearsal of many."""
         machine, storm = self._course.machine, self._course.options.storm
         rehearses = machine.foretold_rehearses and bool(self._databases())
         async with self._course.world.calm():  # what strikes would strike others each time
@@ -125,11 +155,15 @@ class Storm:
             machine.is_in_storm = True
             if storm is None and rehearses:
                 return await self._rehearse()
-            calls = self._draw() if storm is None else self._drawn(storm)
-            if len(calls) > 1:
-                await self._make(calls)
+            can_rehearse = rehearses or not machine.foretold_rehearses
+            if not can_rehearse:
+                self._course.forget_swarm()
+            for number in range(1 if can_rehearse else STORMS_MAX):
+                calls = self._draw(number) if storm is None else self._drawn(storm)
+                if len(calls) > 1:
+                    await self._make(calls, self._pages(number, [call for call, _ in calls]))
             machine.is_in_storm = False
-        return self._stormed([call for call, _ in calls]) if len(calls) > 1 else None
+        return self._stormed
 
     async def _rehearse(self) -> Rehearsed:
         machine = self._course.machine
@@ -177,35 +211,54 @@ class Storm:
     async def _shake(self, span_s: float) -> None:
         """Whatever the calls do from here on, they do at another time and with other numbers."""
         await self._course.world.clock.advance(span_s)
-        if _is_all_shaken():
+        if self._salt:
             for database in self._databases():
                 database.skip_numbers(NUMBERS_SKIPPED)
 
-    async def _make(self, calls: list[tuple[Call, float]]) -> None:
+    @property
+    def _salt(self) -> str:
+        """For other randomness."""
+        return " shaken" if self._way is not None and self._way.shaken == ALL else ""
+
+    def _way_of(self, calls: int) -> Serial | None:
+        here = len(self._stormed)
+        if _serial is None or here < _serial.storm:
+            return None
+        return _serial if here == _serial.storm else Serial(tuple(range(calls)), here)
+
+    async def _make(self, calls: list[tuple[Call, float]], pages: list[Call]) -> None:
         """All calls. Every way ends at the same instant, so that what goes on by itself has had the
-        same time."""
+        same time. Then somebody reads the pages."""
         course = self._course
+        self._way = way = self._way_of(len(calls))
         span_s = (len(calls) + 1) * max(course.machine.quiet_s, SPAN_S_MIN)
-        if _serial is not None and _serial.shaken in (LATER, ALL):
+        if way is not None and way.shaken in (LATER, ALL):
             await self._shake(span_s)
         ends_s = course.world.clock.monotonic() + span_s
-        if _serial is None:
+        if way is None:
             await self._all_at_once(calls)
         else:
-            for number in _serial.order:
+            for number in way.order:
                 await self._begin(calls[number][0], 0.0)
-                if _serial.shaken == PROMPT:
+                if way.shaken == PROMPT:
                     await course.until_quiet()
                 else:
                     await self._settle()
         await self._settle()
         await course.world.clock.advance(max(0.0, ends_s - course.world.clock.monotonic()))
-        if _serial is None:
-            course.machine.foretold_after_storm([call for call, _ in calls])
+        made = [call for call, _ in calls]
+        if way is None:
+            course.machine.foretold_after_storm(made)
+        for page in pages:
+            await self._begin(page, 0.0)
+            await course.until_quiet()
+        self._note(made, pages)
 
     async def _all_at_once(self, calls: list[tuple[Call, float]]) -> None:
         storm = self._course.options.storm
         if storm is None:
+            if not self._databases() and self._head.chance(P_MIDDLE, "in the middle of another"):
+                self._course.machine.foretold_meet()
             await asyncio.gather(*(self._begin(call, pause_s) for call, pause_s in calls))
             return
         made = [call for call, _ in calls]
@@ -229,13 +282,11 @@ class Storm:
         await self._course.until_quiet()
         await self._course.world.clock.advance(self._course.machine.quiet_s)
 
-    def _draw(self) -> list[tuple[Call, float]]:
-        """The calls of the storm, all of them before the first begins, each of another actor."""
-        size = min(2 + self._head.weighted((3, 1), "a third call"), len(self._course.actors))
-        return self._draw_calls(size, ("storm",))
-
-    def _draw_calls(self, size: int, keys: tuple[str | int, ...]) -> list[tuple[Call, float]]:
+    def _draw(self, storm: int) -> list[tuple[Call, float]]:
+        """The calls of a storm, all of them before the first begins, each of another actor."""
         course = self._course
+        size = min(2 + self._head.weighted((3, 1), "a third call"), len(course.actors))
+        keys = ("storm", "again", storm) if storm else ("storm",)
         free = list(course.actors)
         calls: list[tuple[Call, float]] = []
         for place in range(size):
@@ -243,12 +294,40 @@ class Storm:
             if not stream.chance(P_CALL, "call"):
                 continue
             actor = free.pop(stream.choose(len(free), "actor"))
-            number = course.options.steps + 1 + place
+            number = self._number(storm) + place
             first = calls[0][0] if calls else None
             call = self._call(number, stream, actor, first)
             if call is not None:
                 calls.append((call, stream.pick(PAUSES_S, "begins")))
         return calls
+
+    def _number(self, storm: int) -> int:
+        """Of the first call of a storm."""
+        return self._course.options.steps + 1 + storm * NUMBERS_OF_STORM
+
+    def _pages(self, storm: int, calls: Sequence[Call]) -> list[Call]:
+        """What is to be read after a storm, by who makes its first call: pages about the same
+        things and those about everything. Drawn before, so that they are the same in each order.
+        Databases are compared as they are."""
+        course, first = self._course, calls[0]
+        if self._databases():
+            return []
+        reads = set(course.machine.foretold_reads())
+        rules = [each for each in course.blueprint.rules if each.name in reads]
+        things: set[Any] = set().union(*map(things_of, calls))
+        pages: list[Call] = []
+        for place, rule in enumerate(rules):
+            stream = course.world.tape.stream(STREAM, "storm", "page", storm, place)
+            if len(pages) == PAGES_MAX or not course.is_wanted(rule):
+                continue
+            if not stream.chance(P_CALL, "call") or not course.is_possible(rule, first.actor):
+                continue
+            number = self._number(storm) + PAGES_FROM + len(pages)
+            with course.near([kept for each in calls for kept in each.references]):
+                page = course.make_call(number, stream, rule, first.actor)
+            if page is not None and (not page.references or things & things_of(page)):
+                pages.append(page)
+        return pages
 
     def _call(self, number: int, stream: Stream, actor: Any, first: Call | None) -> Call | None:
         like = ANOTHER if first is None else stream.weighted(LIKE, "like the first")
@@ -287,8 +366,8 @@ class Storm:
         """Begin a call. What it draws of randomness is its own, in each order the same."""
         if pause_s:
             await asyncio.sleep(pause_s)
-        salt = " shaken" if _is_all_shaken() else ""
-        bound = self._bound[call.number] = Bound(frozenset(), party=party_of(call), salt=salt)
+        bound = Bound(frozenset(), party=party_of(call), salt=self._salt)
+        self._bound[call.number] = bound
         call.actor._context.run(BOUND.set, bound)
         await self._course.start(call)
 
@@ -296,12 +375,15 @@ class Storm:
         found: Sequence[Any] = self._course.world.services.get("postgres", ())
         return found
 
-    def _stormed(self, calls: list[Call]) -> Stormed:
+    def _note(self, calls: list[Call], pages: list[Call]) -> None:
+        """A storm is over."""
         course = self._course
         results = [result_of(call) for call in calls]
-        ending = ending_of(results, self._databases(), course.machine.ignore)
+        read = {call_text(course, page): result_of(page) for page in pages}
+        ending = ending_of(results, self._databases(), course.machine.ignore, read)
         optional = tuple(n for n, call in enumerate(calls) if self._is_optional(call))
-        return Stormed(tuple(call_text(course, call) for call in calls), ending, optional)
+        texts = tuple(call_text(course, call) for call in calls)
+        self._stormed.append(Stormed(texts, ending, optional))
 
     def _is_optional(self, call: Call) -> bool:
         """Whether nothing came of a call."""
@@ -315,17 +397,13 @@ def _leave(gate: Turnstile, party: str, _: asyncio.Task[None]) -> None:
     gate.leave(party)
 
 
-def _is_all_shaken() -> bool:
-    return _serial is not None and _serial.shaken == ALL
-
-
 class Judge:
     """Whether some serial order of the storm explains how a run ends."""
 
     def __init__(self, main: Any, machine: type[Any], tape: Tape, settings: Settings) -> None:
         self._main, self._tape, self._settings = main, tape, settings
         self._spare: Spare | None = None
-        if machine.foretold_keeps_state() and self._may_storm(float(machine.storms)):
+        if machine.foretold_keeps_state() and self._may_storm(_share(machine, is_alone=True)):
             self._spare = Spare(self._ended)
 
     def _may_storm(self, share: float) -> bool:
@@ -343,28 +421,48 @@ class Judge:
                 made = again(other, settings.with_changes(machine=machine))
                 if made.error is not None:
                     return made
-        elif done.value is not None:
+        elif done.value:
             with suppress(_NothingToCompare):
-                done.error = _Case(done.value, self._run).verdict()
+                done.error = self._verdict(done.value)
         return done
+
+    def _verdict(self, storms: Sequence[Stormed]) -> NotSerial | None:
+        """The first storm that no serial order explains."""
+        begin = 0
+        made: Made = {}
+        while begin < len(storms):
+            way = Serial(tuple(range(len(storms[begin].calls))), begin)
+            serial = self._run(way)
+            pairs = zip(storms[begin:], serial[begin:], strict=False)
+            same = (alike(renamed(s.ending, made), renamed(e, made)) for s, e in pairs)
+            odd = next((n for n, is_same in enumerate(same, begin) if not is_same), None)
+            if odd is None:
+                return None
+            known = {way: serial[odd]} if odd == begin else {}
+            case = _Case(storms[odd], odd, self._run, known, made)
+            with suppress(_NothingToCompare):
+                if found := case.verdict():
+                    return found
+            begin, made = odd + 1, case.made
+        return None
 
     def close(self) -> None:
         """No more runs are made to compare with."""
         if self._spare is not None:
             self._spare.close()
 
-    def _run(self, way: Serial | None) -> Ending:
-        """How the calls of the storm end in this order; None: at the same time, as before."""
+    def _run(self, way: Serial | None) -> Sequence[Ending]:
+        """How the calls of the storms end this way; None: at the same time, as before."""
         ending = self._ended(way) if self._spare is None else self._spare.ask(way)
         if ending is None:
             raise _NothingToCompare  # what fails without any overlap is not the oracle's affair
-        return cast(Ending, ending)
+        return cast(Sequence[Ending], ending)
 
-    def _ended(self, way: Serial | None) -> Ending | None:
+    def _ended(self, way: Serial | None) -> Sequence[Ending] | None:
         with _one_after_the_other(way):
             done = execute(lambda world: self._main(world), self._tape, self._settings)
         failed = done.error is not None or done.discarded or done.value is None
-        return None if failed else done.value.ending
+        return None if failed else [each.ending for each in done.value]
 
 
 class _NothingToCompare(Exception):
@@ -375,19 +473,29 @@ class _NothingToCompare(Exception):
 class _Case:
     """How the calls of a storm ended, and how they end in serial orders."""
 
-    def __init__(self, stormed: Stormed, run: Callable[[Serial | None], Ending]) -> None:
-        self._stormed, self._run = stormed, run
-        self._known: dict[Serial, Ending] = {}
+    def __init__(
+        self,
+        stormed: Stormed,
+        storm: int,
+        run: Callable[[Serial | None], Sequence[Ending]],
+        known: dict[Serial, Ending],
+        made: Made,
+    ) -> None:
+        self._stormed, self._storm, self._run, self._known = stormed, storm, run, known
+        self.made = made
+        """What is invented, as far as storms before this one have shown."""
 
     def verdict(self) -> NotSerial | None:
         if self._is_explained({}):
             return None
-        made = self._invented()
+        if self.made and self._is_explained(self.made):
+            return None
+        self.made = made = self._invented()
         if made and self._is_explained(made):
             return None
         if self._is_explained(made, PROMPT):  # what comes too soon after the last one is refused
             return None
-        if self._run(None) != self._stormed.ending:
+        if self._ending_of(None) != self._stormed.ending:
             raise _NothingToCompare
         whole = {
             way.order: renamed(ending, made)
@@ -402,7 +510,7 @@ class _Case:
         return explains(
             together,
             self._stormed.optional,
-            lambda order: renamed(self._ending(Serial(order, how)), made),
+            lambda order: renamed(self._ending(order, how), made),
         )
 
     def _invented(self) -> Made:
@@ -415,12 +523,19 @@ class _Case:
         return {**made, **dict.fromkeys(times)}
 
     def _shaken(self, order: tuple[int, ...], how: str) -> tuple[Ending, Ending]:
-        return self._ending(Serial(order)), self._ending(Serial(order, how))
+        return self._ending(order), self._ending(order, how)
 
-    def _ending(self, way: Serial) -> Ending:
+    def _ending(self, order: tuple[int, ...], how: str = "") -> Ending:
+        way = Serial(order, self._storm, how)
         if way not in self._known:
-            self._known[way] = self._run(way)
+            self._known[way] = self._ending_of(way)
         return self._known[way]
+
+    def _ending_of(self, way: Serial | None) -> Ending:
+        endings = self._run(way)
+        if len(endings) <= self._storm:
+            raise _NothingToCompare
+        return endings[self._storm]
 
 
 @contextmanager

@@ -41,7 +41,8 @@ REASONS_MAX = 2
 STORMS = 1 / 3
 """The share of runs that end with requests at the same time, which are compared with serial orders.
 The others look at more: they have faults, requests that overlap all the way, and quiet moments."""
-READS_IN_STORM = 0.1
+READS_IN_STORM = 0.3
+ABOUT_THINGS = 3.0
 HOPELESS = ("401", "403", "404", "405", "415", "422")
 
 
@@ -69,6 +70,9 @@ class ApiMachine(Machine):
     """Of a machine that the command line has made: the name of its application."""
     acting: int = 0
     """Who draws arguments just now."""
+
+    tells_apart: bool = False
+    """Whether the application can tell actors apart."""
 
     manner: str = OWN
     """Whose ids are taken, see `flows.py`."""
@@ -141,6 +145,7 @@ class ApiMachine(Machine):
         for actor in self.cast:
             actor.web = self.web.client(actor)
             given = await self.credentials(actor)
+            self.tells_apart |= given is not None or type(self).login is not ApiMachine.login
             _let_in(actor, given)
             await self.login(actor)
 
@@ -232,9 +237,12 @@ class ApiMachine(Machine):
         return any(each.documented(error.status) not in (None, "default") for each in asked)
 
     def foretold_eagerness(self, name: str) -> float:
-        """See `Machine`. In a storm two reads say nothing."""
+        """See `Machine`. In a storm two reads say nothing, and requests meet in things that are
+        there already."""
         if self.is_in_storm:
-            return 1.0 if self.operations[name][0].changes else READS_IN_STORM
+            operation, _ = self.operations[name]
+            factor = 1.0 if operation.changes else READS_IN_STORM
+            return factor * (ABOUT_THINGS if self.resources.taken_by(operation) else 1.0)
         return self.eagerness.of(name, self.has)
 
     def foretold_reads(self) -> list[str]:
@@ -254,6 +262,12 @@ class ApiMachine(Machine):
     def foretold_forbids(self, call: Call) -> bool:
         """Because of who asks, and for what: not because of the state that things are in."""
         return str(call.error).startswith(HOPELESS)
+
+    def foretold_meet(self) -> None:
+        """A request is let in while another one stands inside."""
+        fail_next = getattr(self.web, "fail_next", None)
+        if fail_next is not None:  # else it is a web of one's own
+            fail_next("request_inside")
 
     def foretold_after_storm(self, calls: Sequence[Call]) -> None:
         """Who sends the same twice under one key makes one thing."""
