@@ -28,6 +28,15 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
+def is_factory(given: Any) -> bool:
+    """Whether this can make an application, for each run a new one: a function that needs no
+    arguments."""
+    if not inspect.isfunction(given) or inspect.iscoroutinefunction(given):
+        return False
+    parameters = signature_of(given).parameters.values()
+    return all(p.default is not p.empty for p in parameters)
+
+
 def nearest(word: object, known: Iterable[str]) -> str:
     """` Did you mean 'random'?`, or nothing if no word is near."""
     close = difflib.get_close_matches(word, list(known), 1) if isinstance(word, str) else []

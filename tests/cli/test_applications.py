@@ -55,6 +55,19 @@ async def create() -> dict[str, int]:
 
 Notes = foretold.openapi(app)
 """
+MAKES = """\
+from fastapi import FastAPI
+
+
+def make_app()ANNOTATION:
+    app = FastAPI()
+
+    @app.post("/notes", status_code=201)
+    async def create() -> dict[str, int]:
+        return {"id": 1}
+
+    return app
+"""
 PLAIN = """\
 async def app(scope, receive, send):
     pass
@@ -82,6 +95,19 @@ def test_it_is_deterministic_and_covered(tmp_path: Path) -> None:
     assert (done.code, "is deterministic" in done.out) == (0, True)
     covered = foretold(tmp_path, "covers", "lamps:app", "--seed", "3", "--runs", "4")
     assert "POST /lamps/{lamp_id}/buy" in covered.out
+
+
+def test_a_function_that_makes_an_application(tmp_path: Path) -> None:
+    """It is searched as the application if it says what it returns. If it says nothing, the error
+    tells what to write."""
+    programs.write(tmp_path, MAKES.replace("ANNOTATION", " -> FastAPI"), "said.py")
+    done = foretold(tmp_path, "covers", "said:make_app", "--runs", "2", "--seed", "1")
+    assert (done.code, "POST /notes" in done.out) == (0, True), done
+    programs.write(tmp_path, MAKES.replace("ANNOTATION", ""), "silent.py")
+    hint = "write what it returns: def make_app() -> FastAPI"
+    done = foretold(tmp_path, "explore", "silent:make_app", "--seed", "1")
+    assert (done.code, hint in done.out) == (4, True), done
+    assert hint in foretold(tmp_path, "covers", "silent:make_app").err
 
 
 def test_an_application_without_a_document(tmp_path: Path) -> None:

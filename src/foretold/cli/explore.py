@@ -54,6 +54,7 @@ from foretold.search.failures.retry import failure_elsewhere, failure_of, try_ag
 from foretold.search.failures.store import Store
 from foretold.search.planning.portfolio import EXHAUSTIVE
 from foretold.search.workers.executors import WORKERS_MAX
+from foretold.search.workers.targets import may_make_application
 from foretold.story.signature import signature_of
 from foretold.story.words import count
 from foretold.tape import TapeFile
@@ -199,6 +200,8 @@ def explore_command(
             main, shown, store, outcome, **asked,
             corpus=None if pinned or runs < LONG_RUNS else store.corpus_of(target),
         )  # fmt: skip
+        if outcome.vacuous and (hint := may_make_application(main)):
+            outcome.notes.append(hint)
         if outcome.runs >= LONG_RUNS and store.is_writable():
             store.remember(target, history_data(outcome))
     sys.exit(shown.show(outcome, runs))

@@ -17,6 +17,7 @@ from foretold.errors import UsageError
 from foretold.search.checking.vacuity import Hollow, idle_invariants_in, idle_rules_in, uncovered_in
 from foretold.search.explore import explore
 from foretold.search.failures.failure import Failure
+from foretold.search.workers.targets import may_make_application
 from foretold.spec.later import drift
 from foretold.spec.machine.covers import operations_of, pairs_of
 from foretold.world.tally import Tally
@@ -49,7 +50,7 @@ def gate(
     if getattr(machine, "covers", None) is None:
         raise UsageError(
             f"{getattr(main, '__name__', main)} does not say what it covers. In a machine write "
-            "covers = foretold.openapi(app)"
+            f"covers = foretold.openapi(app). {may_make_application(main)}".rstrip()
         )
     operations_of(machine)
     found = Gate(seed)

@@ -7,11 +7,13 @@ import importlib
 import importlib.util
 import sys
 import sysconfig
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from foretold.arguments import is_factory
 from foretold.errors import TargetError, UsageError
 from foretold.harness.program import ScenarioProgram, load_program
 from foretold.scenario.source import is_scenario
@@ -111,7 +113,7 @@ def find_function(target: str) -> Callable[..., Any]:
     if is_scenario(target):
         return find_scenario(target)
     found = find_named(target)
-    if is_application(found):
+    if is_application(found) or makes_application(found):
         return machine_of(target, found)
     if not callable(found):
         raise TargetError(f"{target} is not a function: its type is {type(found).__name__}. {_HOW}")
@@ -135,6 +137,27 @@ def is_application(found: Any) -> bool:
     return is_made and (
         callable(getattr(found, "openapi", None)) or hasattr(found, "openapi_schema")
     )
+
+
+def makes_application(found: Any) -> bool:
+    """Whether this is a function without arguments that says that it returns such an application:
+    `def make_app() -> FastAPI`."""
+    if not isinstance(found, FunctionType) or not is_factory(found):
+        return False
+    try:
+        made = typing.get_type_hints(found).get("return")
+    except Exception:  # a name that only a type checker knows
+        return False
+    return isinstance(made, type) and (hasattr(made, "openapi") or hasattr(made, "openapi_schema"))
+
+
+def may_make_application(found: Any) -> str:
+    """What to write if a function that says nothing about what it returns makes an application."""
+    silent = isinstance(found, FunctionType) and "return" not in found.__annotations__
+    if not (silent and is_factory(found)):
+        return ""
+    name = found.__name__
+    return f"If {name} makes an application, write what it returns: def {name}() -> FastAPI"
 
 
 @functools.lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from foretold.arguments import known_words, signature_of
+from foretold.arguments import is_factory, known_words
 from foretold.errors import Refused, UsageError
 from foretold.spec.machine.bundles import SHELVES, Shelves
 from foretold.spec.machine.calls import RUNNING, Call
@@ -398,14 +398,6 @@ def _check_feeds(feeds: Any) -> None:
             "foretold.openapi(feeds=…) takes a dict of names: which parameter or field names which "
             f'resource, such as {{"basket": "order"}}; got {feeds!r}'
         )
-
-
-def is_factory(given: Any) -> bool:
-    """Whether this makes an application, for each run a new one: a function without arguments."""
-    if not inspect.isfunction(given) or inspect.iscoroutinefunction(given):
-        return False
-    parameters = signature_of(given).parameters.values()
-    return all(p.default is not p.empty for p in parameters)
 
 
 def _chosen(operations: list[ApiOperation], only: list[str], skip: list[str]) -> list[ApiOperation]:
