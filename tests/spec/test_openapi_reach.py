@@ -200,6 +200,44 @@ def test_names_that_say_more_or_less() -> None:
     assert item not in {key for key, _ in resources.harvest(operations[-1], [{"id": "c"}])}
 
 
+class Transfer(BaseModel):
+    """Two accounts, of which only one is called so."""
+
+    src: int
+    to_account_id: int
+
+
+def bank() -> Any:
+    """An API without a model for any answer. Accounts have numbers that nobody guesses."""
+    app = FastAPI(title="Bank")
+    accounts: list[int] = []
+
+    @app.post("/accounts", status_code=201)
+    async def create():  # without a model, its answer has no schema
+        accounts.append(70_000 + len(accounts))
+        return {"id": accounts[-1]}
+
+    @app.post("/transfers", status_code=201)
+    async def transfer(body: Transfer):
+        if not {body.src, body.to_account_id} <= {*accounts}:
+            raise HTTPException(404, "no such account")
+        foretold.reachable("a transfer")
+        return {"ok": True}
+
+    return app
+
+
+def test_answers_without_a_model_give_ids() -> None:
+    """`POST /accounts` gives accounts, presumably: fields that name one get their ids, and `feeds`
+    can say so of others. An operation is possible all the same if none comes."""
+    machine = foretold.openapi(bank, feeds={"src": "account"}, oracle=None)
+    done = foretold.explore(machine, runs=3, seed=1)
+    assert done.failure is None
+    assert done.reached["a transfer"] > 3
+    with pytest.raises(foretold.UsageError, match="Known resources: account"):
+        foretold.openapi(bank, feeds={"src": "acount"})
+
+
 def test_answers_tell_of_ids_outside_of_schemas() -> None:
     """A field that is called like a resource and holds a UUID; an id beside a word."""
     resources, operations = resources_of(

@@ -64,10 +64,14 @@ def owned(value: str | int, owner: int) -> str | int:
 class Flow(st.SearchStrategy[Any]):
     """Ids of one kind: one's own, those of a few things, anybody's, or made up (`otherwise`)."""
 
-    def __init__(self, key: Key, otherwise: st.SearchStrategy[Any]) -> None:
+    def __init__(
+        self, key: Key, otherwise: st.SearchStrategy[Any], *, presumed: bool = False
+    ) -> None:
         super().__init__()
         self.key = key
         self.otherwise = otherwise
+        self.presumed = presumed
+        """If none of them is known, others may be of this kind."""
 
     def __repr__(self) -> str:
         return f"ids of {self.key.name}"
@@ -79,6 +83,8 @@ class Flow(st.SearchStrategy[Any]):
         number = source.choose(PICKS, self.key.name)
         shelves: Shelves = machine.world.shared[SHELVES]
         values: list[Kept] = shelves.values(self._key_now(machine).name)
+        if not values and self.presumed:
+            values = shelves.values(ANYTHING.name)
         if not values or (how >= MADE_UP_FROM and not machine.is_in_storm):
             return data.draw(self.otherwise)
         kept = ranked(_pool(values, how, machine), number)[0]

@@ -7,6 +7,9 @@ an account, if there are accounts and nothing is called a sender account; a toke
 under the name that a request wants is that token. What is not known this way can be said:
 `foretold.openapi(app, feeds={"basket": "order"})`, of fields in requests and in answers. Which of
 the ids is taken: `flows.py`.
+
+An answer without a schema may have any fields. `POST /accounts` then presumably gives an account;
+its ids are taken where one is wanted, and where none has come, ids of whatever.
 """
 
 from __future__ import annotations
@@ -106,7 +109,15 @@ class Resources:
         for operation in self._operations:
             for key in self._gives(operation):
                 self.givers.setdefault(key, set()).add(operation.name)
-        self.given = set(self.givers)
+        self.presumed: set[Key] = set()
+        """Of these, operations give ids whose answers have no schema: perhaps."""
+        for operation in self._operations:
+            key = Key(resource_of(operation), "id")
+            answers = [schema for status, schema in operation.answers.items() if status[0] == "2"]
+            is_about_many = not operation.path.rstrip("/").endswith("}")
+            if key in self.wanted and is_about_many and any(map(self._is_open, answers)):
+                self.presumed |= {key} - self.givers.keys()
+        self.given = {*self.givers, *self.presumed}
 
     def check_feeds(self) -> None:
         """When the rules are made. One that leads nowhere is a mistake."""
@@ -233,6 +244,15 @@ class Resources:
             fields = self._properties(operation.body.schema)
             about = resource_of(operation)
             yield from (k for k in self.wanted if k.resource == about and k.field in fields)
+
+    def _is_open(self, schema: Any) -> bool:
+        """Whether an answer in JSON may have any fields."""
+        schema = self._document.follow(schema)
+        if not isinstance(schema, Mapping):
+            return False
+        if "items" in schema:
+            return self._is_open(schema["items"])
+        return schema.get("type", "object") == "object" and not self._properties(schema)
 
     def names_of(self, operation: ApiOperation, schema: Any) -> set[str]:
         """What the things in an answer may be called: by the path, and by the schema's title."""

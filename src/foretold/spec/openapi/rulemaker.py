@@ -67,11 +67,13 @@ class RuleMaker:
         key = self._resources.key_of_field(name)
         if key is None:
             return self._told(name, schema)
+        presumed = key in self._resources.presumed
         if schema.get("type") == "array":
-            inner = Flow(key, self._plain.strategy(schema.get("items", {})))
+            items = self._plain.strategy(schema.get("items", {}))
+            inner = Flow(key, items, presumed=presumed)
             low = schema.get("minItems", 0)
             return st.lists(inner, min_size=low, max_size=schema.get("maxItems", low + 3))
-        return Flow(key, self._plain.strategy(schema))
+        return Flow(key, self._plain.strategy(schema), presumed=presumed)
 
     def _told(self, name: str, schema: dict[str, Any]) -> Echo | None:
         if schema.get("type") not in PLAIN or not schema.keys().isdisjoint(NOT_TOLD):
@@ -171,8 +173,10 @@ class RuleMaker:
                 return Flow(ANYTHING, made_up) if is_id else made_up
             if (parameter, key) in self._resources.chosen_by_client(operation):
                 return made_up | Flow(key, made_up)
-            needed.append(key)
-            return Flow(key, made_up)
+            presumed = key in self._resources.presumed
+            if not presumed:
+                needed.append(key)
+            return Flow(key, made_up, presumed=presumed)
         return found if parameter.required else st.just(OMITTED) | found
 
 
