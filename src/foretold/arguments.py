@@ -16,6 +16,8 @@ from typing import Any
 from foretold.errors import UsageError
 
 SEED_BITS_MAX = 128
+METHODS = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS")
+"""Of HTTP, as routes and operations name them."""
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:

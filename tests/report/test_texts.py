@@ -347,6 +347,23 @@ def test_plain_lines_where_nobody_watches(capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
+def test_long_shrinking_shows_progress(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run of a stage counts, and now and then a line says how many there were."""
+    monkeypatch.setattr("foretold.report.progress.LINE_EVERY_S", -1.0)
+    with SearchProgress(500, bar=False) as progress:
+        for _ in range(3):
+            progress(Progress(7, 0, 1, "shrinking"))
+        progress(Progress(9, 0, 2, "shrinking"))
+    assert capsys.readouterr().err.splitlines() == [
+        "run 7: a run failed; looking for the smallest tape that still fails",
+        "run 7: still looking, after 1 run",
+        "run 7: still looking, after 2 runs",
+        "run 9: a run failed; looking for the smallest tape that still fails",
+    ]
+
+
 def test_a_bar_where_somebody_watches(capsys: pytest.CaptureFixture[str]) -> None:
     """It goes to the error stream and leaves the output proper alone."""
     with SearchProgress(500, bar=True) as progress:

@@ -166,6 +166,7 @@ JSON: dict[str, str] = {
     "JSON that is too deep": '{"name": "x",\n"steps": ' + "[" * 5_000 + "]" * 5_000 + "}",
     "half a character in JSON": '{"name": "x\\ud83c", "steps": []}',
     "NaN in JSON": '{"name": "x", "steps": [{"kind": "wait", "ms": NaN}]}',
+    "a key that is like one for editors": '{"name": "x", "steps": [], "schema": "y"}',
     "an unknown key in JSON": '{\n  "name": "x",\n  "stesp": []\n}',
 }
 

@@ -46,6 +46,7 @@ class SearchProgress:
         self._drawn_s = 0.0
         self._began_s = self._said_s = real.monotonic()
         self._told = ("", 0)
+        self._steps = 0
         self._next_line = FIRST_LINE_RUNS
         self._runs_max = runs_max
         self._bar = self._make_bar() if (on_terminal() if bar is None else bar) else None
@@ -97,11 +98,22 @@ class SearchProgress:
             of = f" of {self._runs_max:,}" if self._runs_max is not None else ""
             say(f"{standing.runs:,}{of} runs, {self._so_far(standing)}")
 
+    def _count_steps(self, standing: Standing) -> int:
+        """How many runs this stage of this failure has taken."""
+        stage = standing.stage, standing.runs
+        self._steps = self._steps + 1 if stage == self._told else 0
+        self._told = stage
+        return self._steps
+
     def _show_stage(self, standing: Standing) -> None:
-        """Once for each stage of each failure."""
-        if (standing.stage, standing.runs) != self._told:
-            self._told = (standing.stage, standing.runs)
-            say(f"run {standing.runs:,}: {_STAGES.get(standing.stage, standing.stage)}")
+        """Once for each stage of each failure, and how far it is if it takes long."""
+        steps, run = self._count_steps(standing), f"run {standing.runs:,}"
+        if not steps:
+            self._said_s = real.monotonic()
+            say(f"{run}: {_STAGES.get(standing.stage, standing.stage)}")
+        elif real.monotonic() > self._said_s + LINE_EVERY_S:
+            self._said_s = real.monotonic()
+            say(f"{run}: still looking, after {count(steps, 'run')}")
 
     def _so_far(self, standing: Standing) -> str:
         parts = [
@@ -116,7 +128,7 @@ class SearchProgress:
         return ", ".join(parts)
 
     def _move(self, bar: Progress, standing: Standing) -> None:
-        now = real.monotonic()
+        now, steps = real.monotonic(), self._count_steps(standing)
         if standing.stage == self._stage and now < self._drawn_s + REDRAW_S:
             return
         self._stage, self._drawn_s = standing.stage, now
@@ -125,4 +137,5 @@ class SearchProgress:
             stage = f"{stage}: {self._so_far(standing)}"
         else:
             stage = f"run {standing.runs:,}: {stage}"
+            stage += f" ({count(steps, 'run')})" if steps else ""
         bar.update(self._task, completed=standing.runs, description=stage, refresh=True)

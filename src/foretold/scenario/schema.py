@@ -133,11 +133,9 @@ class _Check:
             if key in properties:
                 self.node(value, properties[key], key)
             elif others is False:
-                known = ", ".join(each for each in properties if not each.startswith("$"))
-                raise self._error(
-                    node.keys[key],
-                    f"{name} has no key {key!r}; there are {known}.{nearest(key, properties)}",
-                )
+                known = [each for each in properties if not each.startswith("$")]
+                there = f"there are {', '.join(known)}.{nearest(key, known)}"
+                raise self._error(node.keys[key], f"{name} has no key {key!r}; {there}")
             else:
                 self.node(value, others, key)
         missing = [key for key in schema.get("required", ()) if key not in node.value]

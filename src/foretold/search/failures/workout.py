@@ -293,4 +293,5 @@ class Workshop:
         found.notes = done.notes
 
     def _watch(self, tape: Tape, trace: Trace) -> Run:
+        self.on_stage("shrinking")  # as far as anybody waits for it
         return execute(self.main, tape, self._settings_of(tape), trace=trace)

@@ -21,9 +21,9 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote
 
+from foretold.arguments import METHODS
 from foretold.errors import UsageError
 
-METHODS: Final = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS")
 _RIGHT: Final = (
     'answers by route, such as {"POST /v1/chat": {"text": "hello"}}; an answer is JSON, a text, '
     "bytes, a status, (status, body), (status, body, headers), or a function of the call"

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from foretold.arguments import METHODS
 from foretold.errors import UsageError
 from foretold.world.world import CALL
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from foretold.spec.machine.machine import Machine
     from foretold.world.world import World
 
-METHODS: Final = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS")
 _RIGHT: Final = (
     'covers = foretold.openapi(app), or a list such as ["POST /orders", "GET /orders/{id}"]'
 )

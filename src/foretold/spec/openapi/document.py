@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from foretold.arguments import METHODS
 from foretold.errors import UsageError
 
-METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 JSON_MEDIA = re.compile(r"application/([\w.+-]+\+)?json|\*/\*")
 XML_MEDIA = re.compile(r"[/+]xml")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -137,7 +137,7 @@ class Document:
             (path, method, shared)
             for path, item in _mapping(self.raw["paths"], "`paths`").items()
             for shared in [_mapping(self.follow(item), f"what is at the path {path}")]
-            for method in METHODS
+            for method in map(str.lower, METHODS)
             if method in shared
         ]
         for path, method, shared in raw:

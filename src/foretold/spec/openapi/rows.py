@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from foretold.spec.alike import TIMES
 from foretold.world.omens import BOUND, Bound
 
 VOLATILE: Final = re.compile(
@@ -31,7 +32,6 @@ _RECORDS: Final = re.compile(
     r"(.*_)?(audits?|logs?|history|attempts?|hits?|rate_?limits?|metrics?|outbox)(_.*)?$",
     re.IGNORECASE,
 )
-_TIMES: Final = frozenset(("timestamp", "timestamptz", "date", "time", "timetz", "interval"))
 ROWS_SHOWN: Final = 2
 ROW_CHARS_MAX: Final = 160
 
@@ -100,7 +100,7 @@ class RowsAround:
         return found
 
     def _counts(self, table: str, column: Any) -> bool:
-        if column.kind in _TIMES or VOLATILE.fullmatch(column.name):
+        if column.kind in TIMES or VOLATILE.fullmatch(column.name):
             return False
         return not {column.name, f"{table}.{column.name}"} & self._ignore
 

@@ -400,8 +400,8 @@ class Network:
         until_ns = self.now_ns() + to_ns(seconds)
         for path in self._both(a, b):
             path.clogged_until_ns = max(path.clogged_until_ns, until_ns)
-            timer = self.wire.timer(path.clogged_until_ns, self._end_clog, path)
-            timer.vain = lambda path=path: not path.waiting
+            is_vain = partial(_is_empty, path)
+            self.wire.vain_timer(path.clogged_until_ns, is_vain, self._end_clog, path)
         self._note(f"clog {self._stack(a).name} <-> {self._stack(b).name} for {seconds:g} s")
 
     def _end_clog(self, path: Path) -> None:
@@ -449,3 +449,7 @@ class Network:
 def _mapped(address: Any) -> Any:
     """An IPv4 address as an IPv6 socket shows it."""
     return (f"::ffff:{address[0]}", address[1], 0, 0)
+
+
+def _is_empty(path: Path) -> bool:
+    return not path.waiting
