@@ -22,7 +22,7 @@ from foretold.trace.content import TaskOutcome
 from foretold.trace.events import CalledBack, Ended, Event, Resumed
 from foretold.trace.places import Place
 from foretold.trace.record import Trace
-from foretold.world.run import bind_main, execute
+from foretold.world.run import Run, bind_main, execute
 from foretold.world.settings import Settings
 from tests.helpers import again
 from tests.search.test_explore import found, lost_update
@@ -204,12 +204,10 @@ def test_what_follows_from_the_timeout_decides_nothing() -> None:
     other way round. No step after it is accused."""
     failure = found(never_woken, runs=500)
     assert isinstance(failure.exception, TimeoutError)
-    trace = Trace(detail=True)
     settings = Settings.from_tape(failure.tape.settings)
-    done = execute(bind_main(never_woken), failure.tape, settings, trace=trace)
-    events = list(trace.events)
-    causes = events[: examiner.causes_among(events, done.error)]
-    assert 0 < len(causes) < len(events)
+    seen = examiner.look(bind_main(never_woken), failure.tape, settings)
+    causes = seen.events[: examiner.causes_among(seen)]
+    assert 0 < len(causes) < len(seen.events)
     assert not any(isinstance(event, CalledBack) and event.is_timeout for event in causes)
     assert failure.decision is not None
     if failure.decision.pair is not None:
@@ -227,7 +225,9 @@ def test_the_end_of_the_run_decides_nothing() -> None:
         Ended(3, "main", "main", 1, outcome=ended),
         Resumed(4, "main", "serve", 2, place),
     ]
-    assert examiner.causes_among(events, AssertionError("lost")) == 3
+    lost = Run(None, foretold.Tape.seeded(0), Trace(), 0, 0, 0, AssertionError("lost"))
+    lost.trace.events.extend(events)
+    assert examiner.causes_among(examiner.seen_of(lost)) == 3
 
 
 async def stale() -> None:
@@ -323,17 +323,36 @@ def test_no_longer_than_it_may_take() -> None:
     failure = found(main, runs=3_000, order="any")
     done = again(main, failure.tape, detail=True)
 
-    def watch(tape: foretold.Tape, trace: Trace) -> Any:
+    def watch(tape: foretold.Tape, watched: Any) -> Any:
         raise AssertionError("no time is left for a run")
 
-    assert pairs.what_decides(watch, done, failure.signature, Allowance(0)) is None
+    seen, signature = examiner.seen_of(done), failure.signature
+    assert pairs.what_decides(watch, failure.tape, signature, Allowance(0), seen) is None
 
 
-def test_runs_that_were_to_start_afresh_are_not_mixed() -> None:
-    """With isolation="fork" nothing is run here again and again: no pair is looked for."""
-    failure = found(functools.partial(lost_update, 2), runs=500, order="any", isolation="fork")
-    assert failure.decision is None
-    assert failure.story
+BALANCE = {"there": 0}
+
+
+async def kept_in_the_module() -> None:
+    """Two deposits into an account that outlives the run; it is right only in a fresh process."""
+    before = BALANCE["there"]
+
+    async def deposit(amount: int) -> None:
+        read = BALANCE["there"]
+        await asyncio.sleep(0)
+        BALANCE["there"] = read + amount
+
+    await foretold.together(deposit(1), deposit(2), deposit(4))
+    assert before == 0
+    assert BALANCE["there"] != 6
+
+
+def test_runs_that_start_afresh_have_a_pair_too() -> None:
+    """With isolation="fork" each run that is looked at begins in a fork, before anything was run
+    here: what one leaves behind would decide the next."""
+    failure = found(kept_in_the_module, runs=500, order="any", isolation="fork")
+    assert failure.decision is not None
+    assert failure.decision.pair is not None
 
 
 def test_an_order_a_fault_and_a_value_have_a_pair_too() -> None:

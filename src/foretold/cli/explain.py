@@ -17,6 +17,7 @@ from foretold.report.terminal import put, say
 from foretold.report.text import exception_text, failure_note
 from foretold.search.checking.replayers import FreshReplayer
 from foretold.search.explore import resume
+from foretold.search.failures.examiner import look, seen_of
 from foretold.search.failures.explain import CONTINUATIONS, explain
 from foretold.search.failures.pair import what_decides
 from foretold.search.failures.workout import DECIDED_CPU_S, DECIDED_RUNS
@@ -24,7 +25,7 @@ from foretold.search.planning.allowance import Allowance
 from foretold.story.signature import signature_of
 from foretold.tape import TapeFile
 from foretold.tape.file import load
-from foretold.world.run import bind_main, execute
+from foretold.world.run import bind_main
 from foretold.world.settings import Settings
 
 
@@ -70,10 +71,11 @@ def _explained(file: TapeFile, continuations: int) -> str:
     decision = None
     if tape.scheduled_by_key:
         decision = what_decides(
-            lambda other, trace: execute(main, other, settings, trace=trace),
-            done,
+            lambda other, watched: look(main, other, settings, watched),
+            tape,
             signature_of(done.error),
             Allowance(DECIDED_RUNS, DECIDED_CPU_S),
+            seen_of(done),
         )
     warning = changed_text(file, done)
     parts = [*([f"{warning}\n"] if warning else []), story_text(done, decision), ""]

@@ -52,7 +52,7 @@ from foretold.story.words import (
 )
 from foretold.tape import CALLBACKS, Choice, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
-from foretold.trace import RAISED, Place, raised
+from foretold.trace import RAISED, Place, TaskOutcome, raised
 from foretold.trace.events import (
     NOBODY,
     CalledBack,
@@ -283,10 +283,14 @@ def _without_a_flood(events: list[Event]) -> list[Event]:
 
 def failure_among(events: Sequence[Event], error: BaseException | None) -> tuple[int, Event | None]:
     """How many events there are up to the failure, and the one that is it, if there is one."""
+    return end_among(events, raised(error) if error is not None else None)
+
+
+def end_among(events: Sequence[Event], wanted: TaskOutcome | None) -> tuple[int, Event | None]:
+    """The same, where all that is known of the exception is how a task ends that raises it."""
     for number, event in enumerate(events, 1):
         if isinstance(event, Failed):
             return number, event
-    wanted = raised(error) if error is not None else None
     ends = [
         (number, event)
         for number, event in enumerate(events, 1)

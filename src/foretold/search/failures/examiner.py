@@ -4,23 +4,68 @@ far these come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from foretold.errors import TimeUp
+from foretold.errors import TimeUp, WorkerDied
 from foretold.kernel.waiting import is_library
 from foretold.search.planning.allowance import Allowance
 from foretold.story.decision import DecidingStep
 from foretold.story.signature import Signature, signature_of
-from foretold.story.story import failure_among
+from foretold.story.story import end_among
 from foretold.tape import CALLBACKS, Tape
 from foretold.tape.schedule import Key
-from foretold.trace import Place
+from foretold.trace import Place, TaskOutcome, raised
 from foretold.trace.events import CalledBack, Ended, Event, Resumed
-from foretold.trace.record import Trace
-from foretold.world.run import Run
+from foretold.trace.record import Gone, Trace
+from foretold.world.run import Run, execute
+from foretold.world.settings import Settings
 
-Watch = Callable[[Tape, Trace], Run]
-"""Runs a tape with a trace."""
+
+@dataclass(slots=True)
+class Seen:
+    """What is looked at of a run. Another process may have made it."""
+
+    events: list[Event]
+    gone: Gone
+    stacks: Mapping[Key, list[Place]]
+    signature: Signature | None
+    """Of its failure."""
+    outcome: TaskOutcome | None
+    """How a task ends that raises that."""
+    is_timeout: bool
+    is_cut: bool
+    """The time of the search was up."""
+    discarded: bool
+    broken_holds: int
+
+
+def seen_of(done: Run) -> Seen:
+    """Of a run that was made in detail."""
+    error, trace = done.error, done.trace
+    return Seen(
+        list(trace.events),
+        trace.gone,
+        trace.stacks,
+        None if error is None else signature_of(error),
+        None if error is None else raised(error),
+        isinstance(error, TimeoutError),
+        isinstance(error, TimeUp),
+        bool(done.discarded),
+        done.broken_holds,
+    )
+
+
+def look(
+    main: Callable[[Any], Any], tape: Tape, settings: Settings, watched: Sequence[Key] = ()
+) -> Seen:
+    """Run a tape, and keep the stacks of these steps."""
+    return seen_of(execute(main, tape, settings, trace=Trace(detail=True, watched=watched)))
+
+
+Watch = Callable[[Tape, Sequence[Key]], Seen]
+"""Runs a tape, and keeps the stacks of these steps."""
 
 
 class TooLong(Exception):
@@ -35,19 +80,17 @@ class Examiner:
         self._wanted = wanted
         self._allowance = allowance
         self.runs = 0
-        self.error: BaseException | None = None
 
-    def failed_at(self, events: Sequence[Event]) -> int:
-        """How many events there are up to the failure."""
-        return failure_among(events, self.error)[0]
-
-    def run(self, tape: Tape, watched: Sequence[Key] = ()) -> Run:
+    def run(self, tape: Tape, watched: Sequence[Key] = ()) -> Seen:
         if self._allowance.is_spent:
             raise TooLong
         self.runs += 1
-        done = self._watch(tape, Trace(detail=True, watched=watched))
+        try:
+            done = self._watch(tape, watched)
+        except (TimeUp, WorkerDied):
+            raise TooLong from None
         self._allowance.spend()
-        if isinstance(done.error, TimeUp):
+        if done.is_cut:
             raise TooLong
         return done
 
@@ -55,20 +98,20 @@ class Examiner:
         done = self.run(tape)
         return self.is_failure(done) and not done.broken_holds
 
-    def is_failure(self, done: Run) -> bool:
+    def is_failure(self, done: Seen) -> bool:
         """Whether it is the failure that is looked into."""
-        return done.error is not None and signature_of(done.error) == self._wanted
+        return done.signature == self._wanted
 
-    def holds(self, tape: Tape) -> Run | None:
+    def holds(self, tape: Tape) -> Seen | None:
         done = self.run(tape)
         return done if self.is_success(done) else None
 
     @staticmethod
-    def is_success(done: Run) -> bool:
-        return done.error is None and not done.discarded
+    def is_success(done: Seen) -> bool:
+        return done.signature is None and not done.discarded
 
-    def stacks(self, tape: Tape, *keys: Key) -> dict[Key, list[Place]]:
-        return self.run(tape, keys).trace.stacks
+    def stacks(self, tape: Tape, *keys: Key) -> Mapping[Key, list[Place]]:
+        return self.run(tape, keys).stacks
 
 
 def is_thread(event: Event) -> bool:
@@ -76,7 +119,9 @@ def is_thread(event: Event) -> bool:
     return isinstance(event, Resumed) and event.is_thread
 
 
-def step_of(event: Event, events: Sequence[Event], stacks: dict[Key, list[Place]]) -> DecidingStep:
+def step_of(
+    event: Event, events: Sequence[Event], stacks: Mapping[Key, list[Place]]
+) -> DecidingStep:
     """One of the two as it is told: where it went on, and how far it came."""
     key = event.key
     later = events[next(n for n, each in enumerate(events) if each is event) + 1 :]
@@ -105,12 +150,18 @@ def _came_to(event: Event, later: Iterable[Event]) -> Resumed | Ended | None:
     return to
 
 
-def causes_among(events: Sequence[Event], error: BaseException | None) -> int:
+def failed_at(failing: Seen) -> int:
+    """How many events there are up to the failure."""
+    return end_among(failing.events, failing.outcome)[0]
+
+
+def causes_among(failing: Seen) -> int:
     """How many events there are up to what the failure follows from. Later steps do not decide it:
     the end of the run has cancelled them, or the timeout that the run fails by."""
-    cut, culprit = failure_among(events, error)
+    events = failing.events
+    cut, culprit = end_among(events, failing.outcome)
     cut = cut if culprit is not None else end_of_main(events)
-    if isinstance(error, TimeoutError):
+    if failing.is_timeout:
         expired = timeouts(events[:cut])
         cut = events.index(expired[-1]) if expired else cut
     return cut

@@ -21,10 +21,12 @@ from typing import TypeVar
 from foretold.kernel.waiting import is_library
 from foretold.search.failures.examiner import (
     Examiner,
+    Seen,
     TooLong,
     Watch,
     causes_among,
     end_of_main,
+    failed_at,
     is_thread,
     step_of,
     timeouts,
@@ -45,7 +47,6 @@ from foretold.trace.events import (
     Resumed,
     SlowStep,
 )
-from foretold.world.run import Run
 
 T = TypeVar("T")
 HOLDS_TRIED_MAX = 4
@@ -59,43 +60,47 @@ _FAULTS = "fault"
 
 
 def what_decides(
-    watch: Watch, failing: Run, wanted: Signature, allowance: Allowance
+    watch: Watch,
+    tape: Tape,
+    wanted: Signature,
+    allowance: Allowance,
+    failing: Seen | None = None,
 ) -> Decision | None:
-    """Look for the critical pair of a failing run that was made with `detail=True`.
+    """Look for the critical pair of the run on this tape, which fails.
 
     None if that takes longer than it may, or if there is nothing to say.
     """
+    judge = Examiner(watch, wanted, allowance)
     try:
-        return _decision(Examiner(watch, wanted, allowance), failing)
+        failing = failing or judge.run(tape)
+        return _decision(judge, tape, failing) if judge.is_failure(failing) else None
     except TooLong:
         return None
 
 
-def _decision(judge: Examiner, failing: Run) -> Decision | None:
-    tape = failing.tape
+def _decision(judge: Examiner, tape: Tape, failing: Seen) -> Decision | None:
     if not departs(tape):
         pair, orders = _by_new_hold(judge, tape)
-        pair = pair or by_delay(judge, failing)
+        pair = pair or by_delay(judge, tape, failing)
         if pair is None and not orders:
             return None  # nobody has changed places
         return Decision(pair, runs=judge.runs, orders_tried=0 if pair else orders)
-    events = with_telling_places(list(failing.trace.events))
-    judge.error = failing.error
+    failing = replace(failing, events=with_telling_places(failing.events))
     holds = list(tape.schedule.holds.values())[:HOLDS_TRIED_MAX]
-    found = [Decision(pair) for hold in holds if (pair := _by_hold(judge, tape, hold, events))]
+    found = [Decision(pair) for hold in holds if (pair := _by_hold(judge, tape, hold, failing))]
     if tape.schedule.slows or not found:
-        timed = _by_times(judge, failing, events)
+        timed = _by_times(judge, tape, failing)
         found += [timed] if timed is not None and (timed.pair or not found) else []
     if found:
         # What comes last is nearest to the failure: without it, all that is before does no harm.
-        places = {event.key: number for number, event in enumerate(events)}
+        places = {event.key: number for number, event in enumerate(failing.events)}
         last = max(found, key=lambda each: max((places.get(k, -1) for k in each.steps), default=-1))
         if last.pair is not None:
             return replace(last, runs=judge.runs)
     times, expired = (found[0].times, found[0].expired) if found else (None, None)
-    values = _by_value(judge, tape, events) if times is None else None
+    values = _by_value(judge, tape, failing.events) if times is None else None
     needs_faults = _needs_faults(judge, tape)
-    if times is None and not needs_faults and (pair := by_delay(judge, failing)) is not None:
+    if times is None and not needs_faults and (pair := by_delay(judge, tape, failing)) is not None:
         return Decision(pair, runs=judge.runs)
     return Decision(None, values, times, expired, needs_faults, runs=judge.runs)
 
@@ -108,7 +113,8 @@ def departs(tape: Tape) -> bool:
 # One hold
 
 
-def _by_hold(judge: Examiner, tape: Tape, hold: Hold, events: Sequence[Event]) -> Pair | None:
+def _by_hold(judge: Examiner, tape: Tape, hold: Hold, failing: Seen) -> Pair | None:
+    events = failing.events
     passed = _overtakers(hold, events)
 
     def until(number: int) -> Tape:
@@ -126,7 +132,7 @@ def _by_hold(judge: Examiner, tape: Tape, hold: Hold, events: Sequence[Event]) -
         middle = (low + high) // 2
         low, high = (low, middle) if judge.fails(until(middle)) else (middle, high)
     # Who goes on only after the failure, goes on because the run ends.
-    before = events[: judge.failed_at(events)]
+    before = events[: failed_at(failing)]
     held = [event for event in before if isinstance(event, Resumed) and event.key == hold.key]
     swapped = until(low)
     if judge.holds(swapped) is None:
@@ -166,19 +172,19 @@ def _by_new_hold(judge: Examiner, tape: Tape) -> tuple[Pair | None, int]:
     other orders it fails in the same way; no more than seems so, if one holds."""
     calm = tape.derived(settings={**tape.settings, "order": "any", "strategy": "fifo"})
     failing = judge.run(calm)
-    if failing.error is None:
+    if failing.signature is None:
         return None, 0
-    events = with_telling_places(list(failing.trace.events))
+    events = with_telling_places(failing.events)
     orders, every = {_order(events)}, True
     for hold in list(_helpful_holds(events))[:ORDERS_TRIED_MAX]:
         done = judge.run(calm.derived(schedule=Schedule.of([hold])))
         if judge.is_success(done):
             every = False
-            pair = _narrowed(judge, calm, hold, events, list(done.trace.events))
+            pair = _narrowed(judge, calm, hold, events, done.events)
             if pair is not None:
                 return pair, 0
         every = every and judge.is_failure(done)
-        orders.add(_order(done.trace.events))
+        orders.add(_order(done.events))
     return None, len(orders) - 1 if every else 0
 
 
@@ -244,39 +250,39 @@ def _nearest_in_time(tape: Tape) -> Iterator[Tape]:
         yield with_values(tape, {(name, position): value - 1})
 
 
-def _by_times(judge: Examiner, failing: Run, events: Sequence[Event]) -> Decision | None:
-    for nearest in _nearest_in_time(failing.tape):
+def _by_times(judge: Examiner, tape: Tape, failing: Seen) -> Decision | None:
+    for nearest in _nearest_in_time(tape):
         done = judge.holds(nearest)
         if done is None:
             continue
         pair = None
-        both = nearer(judge, failing.tape, nearest)
+        both = nearer(judge, tape, nearest)
         if both is not None and (found := change_places(*both)) is not None:
-            pair = pair_of(judge, failing, *found)
+            pair = pair_of(judge, tape, failing, *found)
         if pair is not None and both is not None:
             done = both[1]
         else:
-            pair = _by_time(judge, failing, done, events)
-        ran = (failing.trace, done.trace)
+            pair = _by_time(judge, tape, failing, nearest, done)
+        ran = (failing, done)
         lengths = [_lengths([*each.gone.unusual, *each.events]) for each in ran]
         differing = _first_differing(*lengths)
         times = None if differing is None else (differing[0][1], differing[1][1])
-        return Decision(pair, times=times, expired=_expired_besides(events, done.trace.events))
+        return Decision(pair, times=times, expired=_expired_besides(failing.events, done.events))
     return None
 
 
-def _by_time(judge: Examiner, failing: Run, done: Run, events: Sequence[Event]) -> Pair | None:
-    if failing.trace.gone.steps or done.trace.gone.steps:
+def _by_time(judge: Examiner, tape: Tape, failing: Seen, nearest: Tape, done: Seen) -> Pair | None:
+    if failing.gone.steps or done.gone.steps:
         return None  # what came first is not known
-    tape, holding = failing.tape, list(done.trace.events)
-    causes = events[: causes_among(events, failing.error)]
+    events, holding = failing.events, done.events
+    causes = events[: causes_among(failing)]
     found = _first_swap(causes, holding[: end_of_main(holding)])
     if found is None:
         return None
     first, second = found
     stacks = judge.stacks(tape, first.key, second.key)
     early, late = (step_of(each, events, stacks) for each in found)
-    return Pair(early, late, done.tape, tape)
+    return Pair(early, late, nearest, tape)
 
 
 def _expired_besides(failing: Iterable[Event], holding: Iterable[Event]) -> CalledBack | None:
@@ -347,7 +353,7 @@ def _by_value(judge: Examiner, tape: Tape, events: Sequence[Event]) -> tuple[str
         value = tape.choices[name][position].value
         done = judge.holds(with_values(tape, {(name, position): value - 1}))
         if done is not None:
-            differing = _first_differing(_chosen(events), _chosen(done.trace.events))
+            differing = _first_differing(_chosen(events), _chosen(done.events))
             if differing is not None:
                 return differing
     return None

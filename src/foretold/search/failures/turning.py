@@ -14,13 +14,19 @@ from contextlib import suppress
 from dataclasses import replace
 
 from foretold.kernel.waiting import is_library
-from foretold.search.failures.examiner import Examiner, TooLong, causes_among, is_thread, step_of
+from foretold.search.failures.examiner import (
+    Examiner,
+    Seen,
+    TooLong,
+    causes_among,
+    is_thread,
+    step_of,
+)
 from foretold.story.decision import Pair
 from foretold.story.places import with_telling_places
 from foretold.tape import Schedule, Tape
 from foretold.tape.schedule import Key
 from foretold.trace.events import CalledBack, Event, Executed, Resumed, Stalled, Who
-from foretold.world.run import Run
 
 DELAYS_TRIED_MAX, LAST_TRIED_MAX, NEIGHBOURS, BEHIND_NS = 100, 20, 12, 2_000
 """So many delays are tried: each step comes just behind one of so many that follow it."""
@@ -29,31 +35,30 @@ DELAYS_TRIED_MAX, LAST_TRIED_MAX, NEIGHBOURS, BEHIND_NS = 100, 20, 12, 2_000
 # A step that comes later
 
 
-def by_delay(judge: Examiner, failing: Run) -> Pair | None:
+def by_delay(judge: Examiner, tape: Tape, failing: Seen) -> Pair | None:
     """By the smallest delay that helps. Of a database the statements say better who has met, of a
     blocked loop what has blocked it; and threads have an order of their own."""
-    events = failing.trace.events
+    events = failing.events
     is_other = any(isinstance(event, Executed | Stalled) or is_thread(event) for event in events)
-    tape = failing.tape
-    if is_other or not tape.scheduled_by_key or len(tape.schedule) or failing.trace.gone.steps:
+    if is_other or not tape.scheduled_by_key or len(tape.schedule) or failing.gone.steps:
         return None
     pair = None
     with suppress(TooLong):
         couples = sorted(_couples(failing), key=lambda both: both[1].time_ns - both[0].time_ns)
-        pair = _first_that_turns(judge, failing, couples[:DELAYS_TRIED_MAX])
+        pair = _first_that_turns(judge, tape, failing, couples[:DELAYS_TRIED_MAX])
         if pair is not None:  # that it began too early says less than what it did at last
             two = {step.key[:2] for step in (pair.first, pair.second)}
             theirs = [both for both in couples if {each.who for each in both} == two]
             theirs.sort(key=lambda both: (both[1].time_ns, both[0].time_ns), reverse=True)
-            pair = _first_that_turns(judge, failing, theirs[:LAST_TRIED_MAX]) or pair
+            pair = _first_that_turns(judge, tape, failing, theirs[:LAST_TRIED_MAX]) or pair
     return pair
 
 
-def _couples(failing: Run) -> list[tuple[Resumed, Resumed]]:
+def _couples(failing: Seen) -> list[tuple[Resumed, Resumed]]:
     """Steps of two tasks that are near to each other; those in packages alone are no one's race."""
-    events = list(failing.trace.events)
+    events = failing.events
     made, leads = list[Resumed](), set[Who]()
-    for event in reversed(events[: causes_among(events, failing.error)]):
+    for event in reversed(events[: causes_among(failing)]):
         if isinstance(event, Resumed):
             is_own = event.place is not None and not is_library(event.place.file)
             if is_own or event.who in leads:
@@ -69,29 +74,28 @@ def _couples(failing: Run) -> list[tuple[Resumed, Resumed]]:
 
 
 def _first_that_turns(
-    judge: Examiner, failing: Run, couples: Iterable[tuple[Resumed, Resumed]]
+    judge: Examiner, tape: Tape, failing: Seen, couples: Iterable[tuple[Resumed, Resumed]]
 ) -> Pair | None:
     """The earlier step is made to come after the later one."""
-    calm = {**failing.tape.settings, "order": "any", "strategy": "fifo"}
-    tape = failing.tape.derived(settings=calm)
+    calm = tape.derived(settings={**tape.settings, "order": "any", "strategy": "fifo"})
     for early, late in couples:
 
         def later(ns: int, key: Key = early.key) -> Tape:
-            delayed = tape.derived()
+            delayed = calm.derived()
             delayed.delayed = key, ns
             return delayed
 
         long_ns = late.time_ns - early.time_ns + BEHIND_NS
         both = _where_it_turns(judge, later, 0, long_ns)
         found = both and change_places(*both)
-        if found and (pair := pair_of(judge, failing, *found)) is not None:
+        if found and (pair := pair_of(judge, tape, failing, *found)) is not None:
             return pair
     return None
 
 
 def _where_it_turns(
     judge: Examiner, tape_of: Callable[[int], Tape], fails_at: int, holds_at: int
-) -> tuple[Run, Run] | None:
+) -> tuple[Seen, Seen] | None:
     """Two runs that differ by a nanosecond, the one that fails and the one that holds."""
     fails, holds = None, judge.run(tape_of(holds_at))
     while judge.is_success(holds) and abs(fails_at - holds_at) > 1:
@@ -129,10 +133,10 @@ def _told_apart(events: Iterable[Event], users: Collection[Who]) -> dict[_Sight,
     return found
 
 
-def change_places(fails: Run, holds: Run) -> tuple[_Sight, _Sight] | None:
+def change_places(fails: Seen, holds: Seen) -> tuple[_Sight, _Sight] | None:
     """The two that do, side by side, if all is the same before them. A thread may make several
     steps in a row, which are told as one."""
-    runs = fails.trace.events, holds.trace.events
+    runs = fails.events, holds.events
     users = set().union(*map(_users, runs))  # a task that is refused may end in a package
     here, there = (list(_told_apart(events, users)) for events in runs)
     both = enumerate(zip(here, there, strict=False))
@@ -144,20 +148,22 @@ def change_places(fails: Run, holds: Run) -> tuple[_Sight, _Sight] | None:
     return (passed[0], there[at]) if is_one and passed[0] in there else None
 
 
-def pair_of(judge: Examiner, failing: Run, first: _Sight, second: _Sight) -> Pair | None:
+def pair_of(
+    judge: Examiner, tape: Tape, failing: Seen, first: _Sight, second: _Sight
+) -> Pair | None:
     """The same two in the run that is told, if they come in this order there."""
-    events = with_telling_places(list(failing.trace.events))
+    events = with_telling_places(failing.events)
     known = _told_apart(events, _users(events))
     order = [sight for sight in known if sight in (first, second)]
     if order != [first, second]:
         return None
     both = [known[sight] for sight in order]
-    stacks = judge.stacks(failing.tape, *(each.key for each in both))
+    stacks = judge.stacks(tape, *(each.key for each in both))
     early, late = (step_of(each, events, stacks) for each in both)
     return Pair(early, late)
 
 
-def nearer(judge: Examiner, fails: Tape, holds: Tape) -> tuple[Run, Run] | None:
+def nearer(judge: Examiner, fails: Tape, holds: Tape) -> tuple[Seen, Seen] | None:
     """If the two tapes differ in how long one step takes: as near as can be."""
     changed = [slow for slow in fails.schedule.slows.values() if slow not in holds.schedule]
     if len(changed) != 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from foretold.search.checking.replayers import ForkedReplayer, Replayer
 from foretold.search.checking.verify import confirm
 from foretold.search.failures import shorter, stock
 from foretold.search.failures.ahead import Ahead
+from foretold.search.failures.examiner import Seen, look, seen_of
 from foretold.search.failures.failure import Failure
 from foretold.search.failures.pair import what_decides
 from foretold.search.failures.shrinking import Shrinking
@@ -26,11 +27,12 @@ from foretold.search.planning.allowance import Allowance
 from foretold.search.planning.deadline import CONFIRMED_S, SMALLER_S, TOLD_S, Deadline, OutOfTime
 from foretold.search.workers.brief import Brief
 from foretold.search.workers.isolation import Forked, Runner
+from foretold.story.decision import Decision
 from foretold.story.signature import signature_of
 from foretold.story.story import faults_of, tell_run
 from foretold.tape import Tape, TapeFile
-from foretold.trace.record import Trace
-from foretold.world.run import Run, execute
+from foretold.tape.schedule import Key
+from foretold.world.run import execute
 from foretold.world.settings import Settings
 
 SHRINK_RUNS_MAX = 2_000
@@ -268,7 +270,10 @@ class Workshop:
 
     def _tell(self, found: Failure) -> None:
         # In this process even with isolation="fork": the exception itself is wanted, and a parent
-        # that never ran anything is as fresh as a child.
+        # that never ran anything is as fresh as a child. So what is run in children comes before.
+        afresh = isinstance(self.runner, Forked)
+        if afresh:
+            found.decision = self._decision(found)
         # Where nothing is made smaller, this run is also the one that says who was held where.
         as_found = not self.shrinks and self.replayer is None
         settings = self._settings_of(found.tape)
@@ -283,15 +288,19 @@ class Workshop:
         found.exception = done.error
         found.digest = done.digest
         found.note_stock(found.stock)  # the exception itself may be known only now
-        # Many runs in this process: not where each run was to start afresh.
-        afresh = isinstance(self.runner, Forked)
-        if self.shrinks and not found.unfinished and not afresh:
-            allowance = self._allowance(DECIDED_RUNS, DECIDED_CPU_S, TOLD_S)
-            found.decision = what_decides(self._watch, done, found.signature, allowance)
+        if not afresh:
+            found.decision = self._decision(found, seen_of(done))
         found.story, found.delays = tell_run(done, found.decision)
         found.faults = faults_of(done)
         found.notes = done.notes
 
-    def _watch(self, tape: Tape, trace: Trace) -> Run:
+    def _decision(self, found: Failure, seen: Seen | None = None) -> Decision | None:
+        if not self.shrinks or found.unfinished:
+            return None
+        allowance = self._allowance(DECIDED_RUNS, DECIDED_CPU_S, TOLD_S)
+        return what_decides(self._watch, found.tape, found.signature, allowance, seen)
+
+    def _watch(self, tape: Tape, watched: Sequence[Key]) -> Seen:
         self.on_stage("shrinking")  # as far as anybody waits for it
-        return execute(self.main, tape, self._settings_of(tape), trace=trace)
+        settings = self._settings_of(tape)
+        return self.runner.apart(lambda: look(self.main, tape, settings, watched))

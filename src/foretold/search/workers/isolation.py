@@ -41,6 +41,9 @@ class Runner(Protocol):
         self, tape: Tape, settings: Settings, *, recording: bool = False, learning: bool = False
     ) -> Brief: ...
 
+    def apart(self, work: Callable[[], T]) -> T:
+        """What `work` returns, which makes a run where this one makes them."""
+
 
 def runner_for(
     main: Callable[[Any], Any],
@@ -89,6 +92,9 @@ class InProcess:
             brief.first = first
         return brief
 
+    def apart(self, work: Callable[[], T]) -> T:
+        return work()
+
 
 class Forked:
     """Each run takes place in a child of this process and leaves no trace here."""
@@ -102,12 +108,14 @@ class Forked:
     ) -> Brief:
         how = {"recording": recording, "learning": learning}
         try:
-            until_s = watchdog.left_s and watchdog.left_s + GRACE_S
-            return in_fork(lambda: self._in_process(tape, settings, **how).ready_to_send(), until_s)
+            return self.apart(lambda: self._in_process(tape, settings, **how).ready_to_send())
         except WorkerDied as error:
             return died(str(error))
         except TimeUp as error:
             return Brief(signature_of(error), error=error)
+
+    def apart(self, work: Callable[[], T]) -> T:
+        return in_fork(work, watchdog.left_s and watchdog.left_s + GRACE_S)
 
 
 _RETURNED, _RAISED, _LAST_WORDS = b"+", b"!", b"?"
