@@ -99,6 +99,13 @@ async def only_once():
     made.append(1)
     await foretold.together(asyncio.sleep(0), asyncio.sleep(0))
     assert len(made) == 1, "this user exists already"
+
+
+async def numbered():
+    made.append(1)
+    await foretold.together(asyncio.sleep(0), asyncio.sleep(0))
+    if len(made) > 1:
+        raise KeyError(f"user {len(made)} of one")
 '''
 
 
@@ -270,6 +277,16 @@ def test_what_fails_in_a_second_run_alone_is_told_as_such(module: str) -> None:
         "Replayed in a fresh process: yes, but only when it was run there for the second time; the "
         "first run held.\nDoes the program keep something between runs" in note
     )
+
+
+def test_a_second_run_that_fails_in_other_words_is_told_as_such_too(module: str) -> None:
+    """The message counts the runs, so no two of them are the same. That the first run of the fresh
+    process held is what helps: Sanic and other applications at module level start only once."""
+    found = foretold.explore(find_function(f"{module}:numbered"), runs=5).failure
+    assert found is not None
+    note = failure_note(found, runs=5, command="x")
+    assert "though it fails in the same way; the first run of that process held; event " in note
+    assert "Does the program keep something between runs" in note
 
 
 def test_an_observation_travels(module: str) -> None:

@@ -62,13 +62,15 @@ def confirm(
         found.reproduced, found.doubt = False, str(error)
         return
     found.reproduced = seen.signature == found.signature
+    first = seen.first
+    found.leans_on_earlier = (
+        found.reproduced and first is not None and first.signature != seen.signature
+    )
     if found.reproduced and seen.digest == found.digest:
-        first = seen.first
-        if first is not None and first.signature != seen.signature:
+        if found.leans_on_earlier:
             found.doubt = (
-                f"only when it was run there for the second time; the first run {first.how}"
+                f"only when it was run there for the second time; the first run {_first(seen)}"
             )
-            found.leans_on_earlier = True
         return
     if deadline.left_s(CONFIRMED_S) == math.inf and not found.first_only:  # not first any more
         found.doubt = _what_differs(found, main, seen, replayer)
@@ -86,9 +88,17 @@ def _what_differs(
 
 
 def _what(found: Failure, seen: Observation) -> str:
-    if found.reproduced:
-        return "the run there is not the same one, though it fails in the same way"
-    return f"there it {seen.how}"
+    if not found.reproduced:
+        return f"there it {seen.how}"
+    said = "the run there is not the same one, though it fails in the same way"
+    return (
+        f"{said}; the first run of that process {_first(seen)}" if found.leans_on_earlier else said
+    )
+
+
+def _first(seen: Observation) -> str:
+    assert seen.first is not None, "it differs from the one that counts"
+    return seen.first.how
 
 
 def difference_elsewhere(
