@@ -8,16 +8,19 @@ import datetime
 import gc
 import multiprocessing
 import multiprocessing.pool
+import sys
 import time
 import warnings
 from collections.abc import Callable
 from multiprocessing import shared_memory
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import foretold
+from foretold.kernel import engines
 
 
 async def nap() -> tuple[float, str]:
@@ -217,6 +220,35 @@ def test_it_is_refused_in_one_sentence(main: Callable[[], Any]) -> None:
     said = str(caught.value).splitlines()
     assert said[0] == f"{call} would leave the simulated world."
     assert said[2].startswith(f"Instead: {instead}")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "call", "instead"),
+    [
+        ("joblib._parallel_backends", "get_memmapping_executor",
+         "joblib.Parallel with processes", 'joblib.Parallel(n_jobs=2, backend="threading")'),
+        ("joblib._parallel_backends", "MemmappingPool",
+         "joblib.Parallel with processes", 'joblib.Parallel(n_jobs=2, backend="threading")'),
+        ("watchfiles.main", "RustNotify",
+         "watchfiles.awatch(…)", "call what handles the changes yourself"),
+    ],
+)  # fmt: skip
+def test_libraries_that_are_not_here_are_refused_where_they_begin(
+    module: str, name: str, call: str, instead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module with that function stands for the library. Otherwise joblib would be refused for the
+    signals that it blocks first, with a remedy that has nothing to do with it; and watchfiles for
+    its thread, with a remedy that does not help: each watch has a thread of its own."""
+    library = ModuleType(module)
+    vars(library)[name] = dict
+    monkeypatch.setitem(sys.modules, module, library)
+    with pytest.raises(foretold.EscapedWorld) as caught:
+        foretold.run(lambda: vars(library)[name](n_jobs=2))
+    engines._changes_of.cache_clear()  # nothing of the stand-in stays
+    said = str(caught.value).splitlines()
+    assert said[0] == f"{call} would leave the simulated world."
+    assert said[2].startswith(f"Instead: {instead}")
+    assert vars(library)[name] is dict
 
 
 def test_a_semaphore_leaves_no_name_on_the_real_machine() -> None:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import foretold
 from foretold.kernel.session import session
+from foretold.trace import raised
 from tests.determinism.child import Seen, observed
 from tests.determinism.programs import FREE, PLANTED, PROGRAMS
 from tests.helpers import PLANS, SOAK_FACTOR
@@ -89,6 +93,18 @@ def test_planted_leaks_are_noticed() -> None:
     If this finds nothing, the comparison above proves nothing.
     """
     assert names_of(differing(fresh_processes(4, 1, "planted"))) == set(PLANTED)
+
+
+def test_a_message_that_names_threads_has_no_numbers_of_theirs() -> None:
+    """`sqlite3` says which thread made a connection and which one uses it, by numbers of the
+    system. Verified on an error that it raises, so a new wording is noticed."""
+    database = sqlite3.connect(":memory:")
+    with ThreadPoolExecutor(1) as other:
+        error = other.submit(database.execute, "select 1").exception()
+    database.close()
+    assert isinstance(error, sqlite3.ProgrammingError)
+    assert re.search("[0-9]{6}", str(error))
+    assert re.search("[0-9]{6}", str(raised(error))) is None
 
 
 def test_there_are_enough_programs() -> None:

@@ -66,6 +66,13 @@ _REFUSALS: Final = (
     _Refusal("time_machine", "travel", "start", "time_machine.travel(…)",
              "it replaces Python's clocks in C, and so does foretold",
              "world.clock.set_time(instant), or start there: foretold.run(main, epoch_s=instant)"),
+    *(_Refusal("joblib._parallel_backends", "", name, "joblib.Parallel with processes", PROCESS_WHY,
+               'joblib.Parallel(n_jobs=2, backend="threading"), or around a library that uses '
+               'joblib: with joblib.parallel_config(backend="threading"):')
+      for name in ("get_memmapping_executor", "MemmappingPool")),  # loky, and multiprocessing
+    _Refusal("watchfiles.main", "", "RustNotify", "watchfiles.awatch(…)",
+             "it watches the real disk, on a thread of its own in Rust",
+             "call what handles the changes yourself, after the program has written its files"),
     _Refusal("sentry_sdk.utils", "", "get_git_revision", "git, of which Sentry asks the release,",
              PROCESS_WHY, 'sentry_sdk.init(release="1.0", …)'),
 )  # fmt: skip
@@ -207,7 +214,7 @@ def new_changes() -> Iterator[ProcessChange]:
             _adopted.add(name)
             yield from _changes_of_other(name)
     for refusal in _REFUSALS:
-        key = f"{refusal.module}.{refusal.owner}"
+        key = f"{refusal.module}.{refusal.owner}.{refusal.name}"
         module = None if key in _adopted else sys.modules.get(refusal.module)
         if module is not None and hasattr(module, refusal.owner or refusal.name):
             _adopted.add(key)

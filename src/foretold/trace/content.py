@@ -10,7 +10,9 @@ _CONTENT_DEPTH_MAX = 6
 _CONTENT_ITEMS_MAX = 1_000
 _DECIMAL_BITS_MAX = 4_096
 _SPELLED = (int, float, str, bytes, bytearray, memoryview, BaseException)
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}|(?<=\bthread id )[0-9]{6,}")
+"""Addresses in messages of exceptions. `sqlite3` names two threads by theirs when a connection is
+used in another thread than its own."""
 _PLACE_OF_OBJECT = re.compile(r" at 0x[0-9a-fA-F]+")
 RETURNED, RAISED, CANCELLED = "returned", "raised", "cancelled"
 """How a task may end."""
