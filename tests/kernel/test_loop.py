@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -394,6 +395,32 @@ def test_a_name_given_by_hand_is_the_actors_name() -> None:
     again(main, foretold.Tape.seeded(0), sink=entries.append)
     ended = {entry.split()[1] for entry in entries if " returned " in entry}
     assert ended == {"worker", "alice", "alice-2", "worker-2", "main"}
+
+
+def test_no_address_is_in_the_name_of_an_actor() -> None:
+    """Pyro5 and RPyC call a thread after `id(self)`, which is another in each run. Numbers of other
+    lengths stay, and the program sees the names that it gave."""
+    names = ["Worker-140556635478672", "Worker-94470807190528", "<X at 0x7f4748020e00>"]
+    names += ["order-1234567890123", "0xbeef", "1767225600000000000"]
+
+    async def main() -> list[str]:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(asyncio.sleep(0), name=name) for name in names]
+        thread = threading.Thread(target=int, name="Worker-140556635478673")
+        thread.start()
+        thread.join()
+        await asyncio.gather(*tasks)
+        return [*(task.get_name() for task in tasks), thread.name]
+
+    entries: list[str] = []
+    done = again(main, foretold.Tape.seeded(0), sink=entries.append)
+    assert done.value == [*names, "Worker-140556635478673"]
+    ended = {
+        entry.partition(" ")[2].partition(" returned ")[0]
+        for entry in entries
+        if " returned " in entry
+    }
+    assert ended == {"Worker-…", "Worker-…-2", "Worker-…-3", "<X at …>", *names[3:], "main"}
 
 
 EAGER = getattr(asyncio, "eager_task_factory", None)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from foretold.arguments import printable
 from foretold.kernel.numbers import numbers
 
 _IS_HASHED_WHEN_MADE = sys.version_info < (3, 14)
 """asyncio keeps the tasks of all loops in a set, until there is a list for it."""
+
+
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{6,}|(?<![0-9])[0-9]{14,15}(?![0-9])")
+"""As `hex(id(x))`, `repr(x)` and `id(x)` write it."""
 
 
 class Stepper:
@@ -94,6 +99,7 @@ class Register:
 
     def _enter(self, actor: Stepper, wanted: str) -> None:
         wanted = printable(wanted)  # it stands in stories and on tapes, on a line of its own
+        wanted = _ADDRESS.sub("…", wanted)  # Pyro5 and RPyC name threads by `id(self)`
         before = self._taken.get(wanted, 0)
         count = before + 1
         actor.name = wanted if count == 1 else f"{wanted}-{count}"
