@@ -6,12 +6,16 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from foretold.errors import PostgresError
 from foretold.kernel.native import build
+from foretold.services.postgres import preload
 from foretold.services.postgres.cluster import Cluster
 from foretold.services.postgres.shared_page import SharedPage
 from foretold.services.postgres.side import SideConnection
@@ -92,6 +96,45 @@ def test_between_runs_time_is_real(cluster: Cluster, page: SharedPage) -> None:
     page.real_time()
     assert side.simple("select extract(year from now()) > 2023") == [["t"]]
     side.close()
+
+
+FORKS = """
+import ctypes, os, sys, time
+
+go = os.pipe()
+if ctypes.PyDLL(None).fork() == 0:  # os.fork() looks at the clock
+    os.read(go[0], 1)
+    print(time.gmtime(time.time()).tm_year, flush=True)
+    os._exit(0)
+print("forked", flush=True)
+sys.stdin.read(1)
+os.write(go[1], b"!")
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_when_a_process_is_forked_decides_which_time_it_has(
+    cluster: Cluster, page: SharedPage, tmp_path: Path, *, is_late: bool
+) -> None:
+    """And not how soon it runs then: a process of the server itself that began late, on a busy
+    machine, was virtual, slept, and moved the clock of the schema."""
+    if is_late:
+        page.real_time()
+    library = tmp_path / "preload.so"
+    library.write_bytes(preload.library())
+    child = subprocess.Popen(
+        [sys.executable, "-c", FORKS],
+        env={"LD_PRELOAD": str(library), "FORETOLD_PG_PAGE": str(cluster.folder / "page")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "forked\n"
+    page.set_clock(START_US)
+    said, _ = child.communicate("!")
+    assert (int(said) > 2023) == is_late
 
 
 def test_pg_sleep_takes_virtual_time_alone(page: SharedPage, session: Sessions) -> None:

@@ -65,6 +65,7 @@ struct page {
 static struct page *page;
 static struct slot *mine;
 static int forked;       /* a child of the postmaster, not a program that someone has executed */
+static int born_virtual; /* this process was forked in a run */
 static int notices = -1; /* the pipe to the simulator */
 /* Volatile: to the compiler `raise` is a leaf, which runs no handler of ours. */
 static volatile int settled;      /* timer_us is right, until this process has done anything else */
@@ -100,6 +101,11 @@ static void find_originals(void) {
     real_close = dlsym(RTLD_NEXT, "close");
 }
 
+/* Decided before the fork: how soon the child runs is the machine's choice. The server's own
+ * processes begin in real time, and were virtual if they came to look at the clock when a schema was
+ * being made already. */
+static void before_fork(void) { born_virtual = page && page->now_us != 0; }
+
 static void in_child(void) {
     forked = 1;
     mine = NULL;
@@ -128,7 +134,7 @@ __attribute__((constructor)) static void begin(void) {
     flush_statistics = dlsym(RTLD_DEFAULT, "pgstat_force_next_flush");
     counters = dlsym(RTLD_DEFAULT, "TransamVariables"); /* since 17 */
     if (!counters) counters = dlsym(RTLD_DEFAULT, "ShmemVariableCache");
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(before_fork, NULL, in_child);
 }
 
 __attribute__((destructor)) static void end(void) {
@@ -140,7 +146,7 @@ __attribute__((destructor)) static void end(void) {
 static struct slot *take(struct slot *slot, int64_t from, int64_t pid) {
     if (!__sync_bool_compare_and_swap(&slot->pid, from, pid)) return NULL;
     slot->stream = slot->timer_us = slot->sleep_us = slot->is_waiting = 0;
-    slot->is_virtual = page->now_us != 0;
+    slot->is_virtual = born_virtual;
     return slot;
 }
 
