@@ -27,7 +27,8 @@ SET_ORDER = Cause(
     "set order",
     "the difference vanishes when both processes have the same hash seed. The order of a set of "
     "strings, bytes or enum members (or the hash() of one) decides something",
-    "sort where the order matters: for name in sorted(names)",
+    "sort where the order matters: for name in sorted(names). If the set is a library's: searches "
+    "and replays have hash seed 0, so they repeat all the same",
 )
 ADDRESSES = Cause(
     "object addresses",
