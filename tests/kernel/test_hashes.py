@@ -294,7 +294,31 @@ test_hashes.{name}()
 def test_removal(removal: Callable[[], None]) -> None:
     """Each in a process of its own: here, libraries that other tests use may hold objects of their
     runs for good (FastAPI keeps endpoints in caches), and then nothing may be removed."""
-    program = IN_A_PROCESS.format(name=removal.__name__)
+    in_a_process(IN_A_PROCESS.format(name=removal.__name__))
+
+
+IMPORTED_LATE = """
+import sys
+import foretold
+
+async def main():
+    import anyio
+    return [hash(anyio.CancelScope()) for _ in range(3)]
+
+assert "anyio" not in sys.modules
+first, second = (foretold.run(main).value for _ in range(2))
+assert first == second, (first, second)
+"""
+
+
+def test_a_library_that_the_run_imports_has_hashes_at_once() -> None:
+    """Not only from the next run on: with `isolation="fork"` each run is the first of its process,
+    and one in which scopes hash by their addresses would not repeat."""
+    in_a_process(IMPORTED_LATE)
+
+
+def in_a_process(program: str) -> None:
+    """Run it in a fresh one."""
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     done = subprocess.run(
         [sys.executable, "-c", program],

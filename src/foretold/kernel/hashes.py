@@ -229,7 +229,7 @@ def remove() -> None:
         _adopted.clear()
 
 
-def _adopt_libraries() -> None:
+def adopt_libraries() -> None:
     """Classes of libraries, once these are imported."""
     if "anyio" not in _adopted and (scope := anyio.cancel_scope()) is not None:
         _changes.apply(*_settings_for(scope))
@@ -302,4 +302,5 @@ def is_paused() -> bool:
 def begin_run() -> None:
     """A run does not depend on the ones before it."""
     _leave_out_the_past()
-    _adopt_libraries()
+    anyio.load_backend()
+    adopt_libraries()

@@ -128,6 +128,10 @@ class Patches:
         self._adopt_libraries()
         self._changes.apply(*engines.new_changes())
 
+    def _adopt_in_a_run(self) -> None:
+        self._adopt_imported()
+        hashes.adopt_libraries()
+
     def _adopt_libraries(self) -> None:
         for library in (openssl, uuid_utils):
             if library not in self._libraries and library.is_imported():
@@ -212,7 +216,7 @@ class Patches:
         environment_patches.begin_run()
         sqlite.begin_run()
         imports.begin_run()
-        imports.on_import = self._adopt_imported
+        imports.on_import = self._adopt_in_a_run
         self._computer = running[get_ident()] = computer
         extensions.begin_run(computer)
         uuid_utils.begin_anew()

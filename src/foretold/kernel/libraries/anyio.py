@@ -12,10 +12,15 @@ TIMEOUT: Final = "CancelScope._timeout"
 _BACKEND: Final = "anyio._backends._asyncio"
 
 
+def load_backend() -> None:
+    """Before a run: otherwise it comes with the first use of anyio, in the middle of one."""
+    if "anyio" in sys.modules:
+        importlib.import_module(_BACKEND)
+
+
 def cancel_scope() -> type | None:
-    """The class of scopes, once anyio is imported; its backend comes with the first use otherwise,
-    that is in the middle of a run."""
-    return importlib.import_module(_BACKEND).CancelScope if "anyio" in sys.modules else None
+    """The class of scopes, once it is there."""
+    return getattr(sys.modules.get(_BACKEND), "CancelScope", None)
 
 
 def forget_tasks(tasks: Iterable[Any]) -> None:
