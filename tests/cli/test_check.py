@@ -59,6 +59,10 @@ def test_state_between_runs(tmp_path: Path) -> None:
     programs.write(tmp_path, LEAKS)
     done = foretold(tmp_path, "check", "bank:by_state", "--seed", "1", "--runs", "1")
     assert_as_stored("cli-check-state", str(done))
+    forked = foretold(
+        tmp_path, "check", "bank:by_state", "--seed", "1", "--runs", "1", "--isolation", "fork"
+    )
+    assert (forked.code, "is deterministic" in forked.out) == (0, True)
 
 
 def test_a_cache_that_fills(tmp_path: Path) -> None:
@@ -108,4 +112,7 @@ async def test_state_in_forks():
     assert (forked.code, "is deterministic" in forked.out) == (0, True)
     whole = foretold(tmp_path, "check", "test_bank.py")
     assert (whole.code, whole.out) == (2, "")
+    both = foretold(tmp_path, "check", "test_bank.py::test_state", "--isolation", "fork")
+    assert both.code == 2
+    assert "--isolation is for functions and applications" in both.err
     assert "name one test to check, such as test_bank.py::test_x" in whole.err

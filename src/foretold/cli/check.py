@@ -26,10 +26,11 @@ from foretold.spec.model import check_interference
 @click.argument("target", callback=read_target)
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Tapes.")
 @seed_option
-def check_command(target: str, runs: int, seed: int | None) -> None:
+@click.option("--isolation", type=click.Choice(["fork"]), help="Start each run in a fork.")
+def check_command(target: str, runs: int, seed: int | None, isolation: str | None) -> None:
     """Is TARGET deterministic? Run tapes several times, in fresh processes with different hash
     seeds."""
-    replayer = _replayer(target)
+    replayer = _replayer(target, isolation)
     seed = fresh_seed() if seed is None else seed
     _check_model(target, seed)
     report = check(target, replayer, runs=runs, seed=seed)
@@ -49,10 +50,15 @@ def _check_model(target: str, seed: int) -> None:
         sys.exit(NONDETERMINISM)
 
 
-def _replayer(target: str) -> ReplayerWith:
+def _replayer(target: str, isolation: str | None) -> ReplayerWith:
     if not is_node_id(target):
         load_target(target)  # what is wrong with it is best said here
-        return functools.partial(FreshReplayer, target)
+        return functools.partial(FreshReplayer, target, isolation=isolation)
+    if isolation is not None:
+        raise UsageError(
+            "--isolation is for functions and applications. A test says it itself: "
+            '@foretold.simulate(isolation="fork")'
+        )
     if "::" not in target:
         raise UsageError(f"name one test to check, such as {target.rstrip('/')}::test_x")
     arguments = child.plugin_arguments()

@@ -49,10 +49,19 @@ def replayer_for(main: Callable[..., Any]) -> Replayer:
 class FreshReplayer:
     """Replays `module:function` in a new interpreter."""
 
-    def __init__(self, target: str, hash_seed: str = "0", *, littered: bool = False) -> None:
+    def __init__(
+        self,
+        target: str,
+        hash_seed: str = "0",
+        *,
+        littered: bool = False,
+        isolation: str | None = None,
+    ) -> None:
         self.target = target
         self.hash_seed = hash_seed
         self.littered = littered
+        self.isolation = isolation
+        """If not as the target itself says."""
 
     def __call__(self, tape: Tape, *, entries: Path | None = None) -> Observation:
         with tempfile.TemporaryDirectory(prefix="foretold-") as folder:
@@ -64,6 +73,7 @@ class FreshReplayer:
                 "result": str(result),
                 "entries": str(entries) if entries else None,
                 "littered": self.littered,
+                "isolation": self.isolation,
                 "path": [entry or os.getcwd() for entry in sys.path],
             }
             done = in_time(
@@ -99,7 +109,7 @@ def child() -> None:
         bind_main(function),
         load(request["tape"]).tape,
         request["entries"],
-        isolation=settings_of_target(target, function).get("isolation"),
+        isolation=request["isolation"] or settings_of_target(target, function).get("isolation"),
         littered=bool(request["littered"]),
     )
     Path(request["result"]).write_text(seen.to_json(), "utf-8")
