@@ -23,5 +23,5 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert gaps.out.rstrip().endswith("1 gap: 4 operations, 1 strategy compared with models, "
                                       "20 runs, seed 1.")  # fmt: skip
     assert foretold(tmp_path, "covers", "shop:Fails", "--seed", "1").code == 1
-    refused = foretold(tmp_path, "covers", "shop:make", "--seed", "1")
+    refused = foretold(tmp_path, "covers", "shop:without", "--seed", "1")
     assert (refused.code, "does not say what it covers" in refused.err) == (2, True)
