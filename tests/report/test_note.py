@@ -110,6 +110,7 @@ def test_whether_production_can_do_it_is_told() -> None:
     assert "\nStock asyncio does not take this order" in note_on(failure)
     stock = replace(failure, stock_asyncio=True)
     assert "\nStock asyncio can do this.\n" in note_on(stock)
+    assert "\nReal threads can do this.\n" in note_on(replace(stock, has_only_threads=True))
 
 
 def test_what_is_not_finished_is_told() -> None:

@@ -24,7 +24,8 @@ WORDS = (
     "the request whose commit has broken the invariant", "No two of these got into each other",
     "something was done twice, after an answer was lost",
     "waits for a lock", "(after this the invariant fails)", "flushed by the commit at", "shrunk to",
-    "Stock asyncio can do this", "Stock asyncio does not take this order",
+    "Stock asyncio can do this", "Real threads can do this",
+    "Stock asyncio does not take this order",
     "Replayed in a fresh process",
 )  # fmt: skip
 """What a reader may ask about."""

@@ -149,13 +149,32 @@ def test_what_a_request_read_in_an_earlier_transaction_counts() -> None:
     told = [*one, *other, *events(("1", "BEGIN"), ("1", WRITE), ("1", "COMMIT"))]
     told = [replace(event, time_ns=n * 1_000_000) for n, event in enumerate(told)]
     lines = told_of(told)
-    assert lines[0] == "In the database the transactions of two tasks overlapped:"
+    assert lines[0] == "In the database the work of two tasks overlapped:"
     requests = [by_client("POST /a", ""), by_client("POST /b", "")]
-    assert told_of([*requests, *told])[0].endswith("the transactions of two requests overlapped:")
-    assert told_of([requests[0], *told])[0].endswith("the transactions of two tasks overlapped:")
+    assert told_of([*requests, *told])[0].endswith("the work of two requests overlapped:")
+    assert told_of([requests[0], *told])[0].endswith("the work of two tasks overlapped:")
     assert lines[-5].strip() == "session 1 read item"
     assert lines[-6] == "  (and 30 statements of theirs about something else)"
     assert sum("FROM other" in line for line in lines) == 0
+
+
+def test_of_reads_before_its_transaction_the_last_is_told() -> None:
+    """Each statement is a transaction of its own: what it wrote by is what it read last. The same
+    text from two lines is listed twice."""
+    told = [
+        replace(event, time_ns=n * 1_000_000, place=Place("job.py", line, "work"))
+        for n, (line, event) in enumerate(
+            zip(
+                (21, 24, 21, 24, 26, 26),
+                events(*[(who, READ) for who in "1122"], ("1", WRITE), ("2", WRITE)),
+                strict=True,
+            )
+        )
+    ]
+    lines = told_of([asked_by("1", "one"), asked_by("2", "two"), *told])
+    assert lines[0] == "In the database the work of two tasks overlapped:"
+    assert any("read item (job.py:24)" in line for line in lines)
+    assert sum(READ in line for line in lines) == 4
 
 
 def test_of_many_statements_those_of_the_accused_are_shown() -> None:

@@ -198,6 +198,8 @@ def _faults_on(tape: Tape) -> int:
 def _stock(failure: Failure) -> list[str]:
     if failure.reproduced is False:
         return []  # what fails here and nowhere else says nothing about orders
+    if failure.has_only_threads:
+        return ["Real threads can do this."] if failure.stock_asyncio else []
     if failure.stock_asyncio:
         return ["Stock asyncio can do this."]
     if failure.stock_asyncio is False:

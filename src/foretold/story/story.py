@@ -81,6 +81,12 @@ VALUES_CHARS_MAX = 100
 """On one line."""
 
 
+def has_only_threads(done: Run) -> bool:
+    """Whether threads made all steps of a run in detail: asyncio had no part in it."""
+    made = [event for event in done.trace.events if isinstance(event, Resumed)]
+    return bool(made) and all(event.is_thread for event in made)
+
+
 def tell_run(done: Run, decision: Decision | None = None) -> tuple[Story, list[Delay]]:
     """The story of a run that was made with `detail=True`, and the delays in it.
 

@@ -54,6 +54,8 @@ class Failure:
     stock_reason: str = ""
     stock_tries: int = 0
     """0 if nobody tried: a failure is reported as it was found, without shrinking."""
+    has_only_threads: bool = False
+    """The program has no tasks: what is said of stock asyncio holds of real threads."""
     stock_tape: Tape | None = None
     """The tape of that run in stock order."""
     reproduced: bool | None = None

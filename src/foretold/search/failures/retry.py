@@ -17,7 +17,7 @@ from foretold.search.checking.replayers import Replayer
 from foretold.search.failures.failure import Failure
 from foretold.story.decision import Decision
 from foretold.story.signature import signature_of
-from foretold.story.story import faults_of, tell_run
+from foretold.story.story import faults_of, has_only_threads, tell_run
 from foretold.story.words import short_path
 from foretold.tape import FailureNote, TapeFile, environment_differences
 from foretold.tape.file import load
@@ -92,6 +92,7 @@ def failure_of(
     found.decision = decision
     found.story, found.delays = tell_run(done, decision)
     found.faults = faults_of(done)
+    found.has_only_threads = has_only_threads(done)
     found.notes = done.notes
     return found
 

@@ -29,7 +29,7 @@ from foretold.search.workers.brief import Brief
 from foretold.search.workers.isolation import Forked, Runner
 from foretold.story.decision import Decision
 from foretold.story.signature import signature_of
-from foretold.story.story import faults_of, tell_run
+from foretold.story.story import faults_of, has_only_threads, tell_run
 from foretold.tape import Tape, TapeFile
 from foretold.tape.schedule import Key
 from foretold.world.run import execute
@@ -292,6 +292,7 @@ class Workshop:
             found.decision = self._decision(found, seen_of(done))
         found.story, found.delays = tell_run(done, found.decision)
         found.faults = faults_of(done)
+        found.has_only_threads = has_only_threads(done)
         found.notes = done.notes
 
     def _decision(self, found: Failure, seen: Seen | None = None) -> Decision | None:

@@ -87,7 +87,7 @@ class Stale:
         commit; it wrote the sum that it had read; in the same table; it had counted, if too many
         is what is wrong; it had found nothing, and both put something there; it did not take what
         was there when it wrote. Of several pairs the last; one transaction before two; and of its
-        statements the first."""
+        statements the first, but of those before its transaction the last."""
         asked, broke = set(self.asked.tables), self.asked.commit is not None
         return (
             broke and not self.asked.is_by(self.reader),
@@ -102,8 +102,8 @@ class Stale:
             not self.is_double,
             self.later.is_relative,
             -self.reader.last_ns,
-            self.read.transaction != self.later.transaction,
-            self.read.time_ns,
+            self.is_apart,
+            -self.read.time_ns if self.is_apart else self.read.time_ns,
             self.later.time_ns,
         )
 
@@ -116,6 +116,11 @@ class Stale:
         """What it wrote is how many, or how much, it had read."""
         stored = self.later.rows.to.values()
         return self._sums_up and not self.read.given_back.isdisjoint(stored)
+
+    @property
+    def is_apart(self) -> bool:
+        """It wrote in another transaction than it read in."""
+        return self.read.transaction != self.later.transaction
 
     @property
     def is_double(self) -> bool:
@@ -144,11 +149,13 @@ class Stale:
         are_requests = all(who in requests for who in askers)
         if self.is_in_one_request:
             one = "request" if are_requests else "task"
-            return f"In the database two transactions of one {one} overlapped:"
+            what = "the work of two tasks" if self.is_apart else "two transactions"
+            return f"In the database {what} of one {one} overlapped:"
         if not (self.reader.is_several or self.writer.is_several):
             return "In the database two transactions overlapped:"
         two = "requests" if are_requests else "sessions" if None in askers else "tasks"
-        return f"In the database the transactions of two {two} overlapped:"
+        whose = "the work" if self.is_apart else "the transactions"
+        return f"In the database {whose} of two {two} overlapped:"
 
     def sentences(self, name: Callable[[Statement], str]) -> Iterator[str]:
         """What is odd, and where to look."""

@@ -360,6 +360,8 @@ def _nearest(count: int, places: Sequence[int]) -> set[int]:
 def _joined(
     shown: Sequence[Statement], called: Callable[[str], str]
 ) -> Iterator[tuple[list[Statement], str]]:
-    for (_, text), alike in groupby(shown, key=lambda each: (each.session, each.text(called))):
+    for (_, text, _), alike in groupby(
+        shown, key=lambda each: (each.session, each.text(called), each.at)
+    ):
         its = list(alike)
         yield its, f"{text}  ({len(its)} times)" if len(its) > 1 else text
