@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from foretold.spec.openapi.document import ApiOperation
 from foretold.spec.openapi.requests import ApiRequest, request_for
+from foretold.spec.openapi.rows import is_record
 
 if TYPE_CHECKING:
     from foretold.spec.openapi.machine import ApiMachine
@@ -54,7 +55,7 @@ def nearest_first(request: ApiRequest, pages: Iterable[ApiRequest]) -> list[ApiR
 def _readable(machine: ApiMachine, request: ApiRequest, actor: Any) -> list[ApiRequest]:
     found: dict[str, ApiRequest] = {}
     for operation, names in machine.operations.values():
-        if operation.method == "GET":
+        if operation.method == "GET" and not is_record(_parts(operation.path)[-1]):
             path = path_within(operation, request)
             if not any(p.required for p in operation.parameters):
                 found[operation.name] = request_for(operation, {}, names)
@@ -62,7 +63,10 @@ def _readable(machine: ApiMachine, request: ApiRequest, actor: Any) -> list[ApiR
                 found[operation.name] = ApiRequest(operation, path)
     for other in reversed(machine.sent):
         name = other.request.operation.name
-        if other.request.operation.method == "GET" and other.actor is actor:
+        operation = other.request.operation
+        if is_record(_parts(operation.path)[-1]):
+            continue
+        if operation.method == "GET" and other.actor is actor:
             found.setdefault(name, other.request)
     return list(found.values())
 

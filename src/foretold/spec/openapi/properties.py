@@ -27,7 +27,7 @@ from foretold.spec.openapi.document import ApiOperation
 from foretold.spec.openapi.pages import drawn_pages
 from foretold.spec.openapi.requests import ApiRequest
 from foretold.spec.openapi.resources import IDS
-from foretold.spec.openapi.rows import VOLATILE, RowsAround
+from foretold.spec.openapi.rows import RowsAround, is_record, is_volatile
 from foretold.spec.workload import choose_unseen
 from foretold.trace import Place
 
@@ -317,6 +317,9 @@ async def changes_nothing(machine: ApiMachine, sent: Sent, who: str) -> AsyncIte
     """The request that is sent inside must change neither a page nor a row."""
     request = sent.request
     pages = drawn_pages(machine, request, sent.actor) if request.operation.changes else []
+    earlier = await snapshot(machine, sent, pages)
+    if earlier:
+        await machine.world.clock.advance(machine.quiet_s)
     before = await snapshot(machine, sent, pages)
     rows = RowsAround(machine.world, machine.ignore)
     if not rows:
@@ -330,7 +333,7 @@ async def changes_nothing(machine: ApiMachine, sent: Sent, who: str) -> AsyncIte
         difference = rows.difference()
         if difference:
             raise violated(request.operation, f"{who} changed something: {difference}", 6)
-    await _compare(machine, sent, before, who, pages)
+    await _compare(machine, sent, (earlier, before), who, pages)
 
 
 async def snapshot(machine: ApiMachine, sent: Sent, pages: Iterable[ApiRequest]) -> dict[str, Any]:
@@ -345,13 +348,22 @@ async def snapshot(machine: ApiMachine, sent: Sent, pages: Iterable[ApiRequest])
 
 
 async def _compare(
-    machine: ApiMachine, sent: Sent, before: dict[str, Any], who: str, pages: Iterable[ApiRequest]
+    machine: ApiMachine,
+    sent: Sent,
+    seen_before: tuple[dict[str, Any], dict[str, Any]],
+    who: str,
+    pages: Iterable[ApiRequest],
 ) -> None:
+    """Before the request the pages were read twice, a moment apart: what changes by that alone (a
+    counter of reads or requests, seconds that are left, an index that follows) is not judged."""
+    earlier, before = seen_before
     if not before:
         return
     after = await snapshot(machine, sent, pages)
     for request, seen in before.items():
-        if request in after and after[request] != seen:
+        if request not in after or request not in earlier:
+            continue
+        if not _stays(earlier[request], seen, after[request]):
             raise violated(
                 sent.request.operation,
                 f"{who} changed something: GET {request.removeprefix('GET ').rstrip('?[]')} gave "
@@ -360,15 +372,40 @@ async def _compare(
             )
 
 
+def _stays(earlier: Any, before: Any, after: Any) -> bool:
+    """Whether all that was the same before is the same after."""
+    if before == after or (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and sorted(map(repr, before)) == sorted(map(repr, after))
+    ):
+        return True  # a list may be sorted by what is not compared
+    if earlier == before or type(earlier) is not type(before):
+        return bool(earlier != before)
+    if isinstance(before, dict) and isinstance(after, dict) and earlier.keys() == before.keys():
+        return before.keys() == after.keys() and all(
+            _stays(earlier[k], before[k], after[k]) for k in before
+        )
+    if isinstance(before, list | tuple) and len(earlier) == len(before):
+        return (
+            isinstance(after, list | tuple)
+            and len(before) == len(after)
+            and all(map(_stays, earlier, before, after))
+        )
+    return True
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
 
 
 def steady(value: Any) -> Any:
-    """A body without what changes by itself: times, versions."""
+    """A body without what changes by itself: times, versions; and without records of what was
+    done, which a request that may be repeated may leave each time."""
     if isinstance(value, dict):
-        return {k: steady(v) for k, v in value.items() if not VOLATILE.fullmatch(k)}
+        kept = {k: v for k, v in value.items() if not (is_volatile(k) or is_record(k))}
+        return {k: steady(v) for k, v in kept.items()}
     if isinstance(value, list):
         return [steady(each) for each in value]
     return value

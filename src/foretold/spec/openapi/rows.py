@@ -23,17 +23,30 @@ from foretold.spec.alike import TIMES
 from foretold.world.omens import BOUND, Bound
 
 VOLATILE: Final = re.compile(
-    r"(.*_)?(at|on|time|date|timestamp|updated|modified|seen|version|revision|etag|nonce|views"
-    r"|elapsed)$|last_.*",
+    r"(.*_)?(at|on|time|date|timestamp|updated|modified|seen|version|revs?|revisions?|etag|nonce"
+    r"|views|(elapsed|took|uptime)(_(s|ms|us|ns|seconds))?)$|last_.*",
     re.IGNORECASE,
 )
 """Fields and columns that change by themselves."""
 _RECORDS: Final = re.compile(
-    r"(.*_)?(audits?|logs?|history|attempts?|hits?|rate_?limits?|metrics?|outbox)(_.*)?$",
+    r"(.*_)?(audits?|logs?|history|revisions|versions|attempts?|hits?|rate_?limits?|metrics?|outbox)"
+    r"(_.*)?$",
     re.IGNORECASE,
 )
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 ROWS_SHOWN: Final = 2
 ROW_CHARS_MAX: Final = 160
+
+
+def is_volatile(name: str) -> bool:
+    """Whether what has this name changes by itself, be it `updated_at` or `updatedAt`."""
+    return VOLATILE.fullmatch(_HUMP.sub("_", name)) is not None
+
+
+def is_record(name: str) -> bool:
+    """Whether a table, page or field of this name only keeps a record of what was done."""
+    return _RECORDS.fullmatch(_HUMP.sub("_", name).replace("-", "_")) is not None
+
 
 State = dict[str, Counter[tuple[str, ...]]]
 
@@ -89,7 +102,7 @@ class RowsAround:
         for number, database in enumerate(self._databases):
             for table in database.tables():
                 name = table.name.removeprefix("public.")
-                if _RECORDS.fullmatch(name) or f"{name}.*" in self._ignore:
+                if is_record(name) or f"{name}.*" in self._ignore:
                     continue
                 kept = [n for n, column in enumerate(table.columns) if self._counts(name, column)]
                 names = [table.columns[n].name for n in kept]
@@ -100,7 +113,7 @@ class RowsAround:
         return found
 
     def _counts(self, table: str, column: Any) -> bool:
-        if column.kind in TIMES or VOLATILE.fullmatch(column.name):
+        if column.kind in TIMES or is_volatile(column.name):
             return False
         return not {column.name, f"{table}.{column.name}"} & self._ignore
 
