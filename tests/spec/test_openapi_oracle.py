@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import re
 import secrets
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -235,3 +236,38 @@ def test_a_misspelled_oracle_is_told(word: Any) -> None:
     """As for any machine."""
     with pytest.raises(foretold.UsageError, match='"serial" or None'):
         foretold.run(foretold.openapi(service(right=True), oracle=word))
+
+
+def limited(*, right: bool) -> Any:
+    """Five mails at once, one more each second. The answer says what is left, and how long it
+    took; a page for how long the last one was sent."""
+
+    def make() -> FastAPI:
+        app, lock = FastAPI(), asyncio.Lock()
+        bucket = {"tokens": 5.0, "at": time.monotonic(), "sent": 0.0}
+
+        @app.post("/mails")
+        async def send() -> dict[str, Any]:
+            began = time.monotonic()
+            async with lock if right else contextlib.nullcontext():
+                sent, now = bucket["sent"], time.monotonic()
+                await asyncio.sleep(0.002)
+                tokens = min(5.0, bucket["tokens"] + now - bucket["at"])
+                bucket.update(tokens=max(0.0, tokens - 1), at=now, sent=sent + 1)
+                took = time.monotonic() - began
+                return {"left": bucket["tokens"], "took_ms": round(took * 1000)}
+
+        @app.get("/mails")
+        async def mails() -> dict[str, Any]:
+            return {"sent": bucket["sent"], "ago": round(time.monotonic() - bucket["at"], 3)}
+
+        return app
+
+    return make
+
+
+def test_what_depends_on_how_soon_a_call_comes_is_not_compared() -> None:
+    """Neither what a limit leaves, nor seconds that have gone or that a request took; a lost count
+    beside them is found."""
+    assert explored(foretold.openapi(limited(right=True)), runs=25) is None
+    assert isinstance(explored(foretold.openapi(limited(right=False))), foretold.NotSerial)

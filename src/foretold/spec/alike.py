@@ -30,6 +30,12 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGN
 _INSTANT: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?"
 )
+_SPAN: Final = re.compile(
+    r"(.*[._])?(elapsed|took|uptime|latency|(process(ing)?|response|query)_?time)"
+    r"(_?(s|ms|us|ns|secs?|seconds|millis))?$",
+    re.IGNORECASE,
+)
+"""How long something took: longer where it had to wait, in each order another number."""
 ROWS_SHOWN: Final = 6
 RESULT_CHARS_MAX: Final = 200
 ELSE: Final = "and what is the same in all orders"
@@ -177,6 +183,15 @@ def invented(
     return made if same else None
 
 
+def dependent(pairs: Iterable[tuple[Ending, Ending]]) -> dict[Label, None]:
+    """The fields that have other values in the one than in the other; none if more differs."""
+    pairs = list(pairs)
+    values = [tuple(map(_values, pair)) for pair in pairs]
+    found = {k: None for one, other in values for k in one if k in other and one[k] != other[k]}
+    same = all(alike(renamed(one, found), renamed(other, found)) for one, other in pairs)
+    return found if same else {}
+
+
 def _values(ending: Ending) -> dict[Label, Counter[str]]:
     found: dict[Label, Counter[str]] = {}
     for labels, row in _labelled(ending):
@@ -319,6 +334,8 @@ def _leaves(name: str, value: Any, ignore: Collection[str]) -> Iterator[Cell]:
         yield f"{name} has {len(value)}"
         for each in value:
             yield from _leaves(name, each, ignore)
+    elif isinstance(value, int | float) and _SPAN.match(name):
+        yield f"{name} = {TIME}"
     elif value is None or isinstance(value, bool | float):
         yield f"{name} = {value!r}"
     elif isinstance(value, int):

@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from foretold.errors import NotSerial
-from foretold.spec.alike import Ending, Made, alike, ending_of, invented, renamed
+from foretold.spec.alike import Ending, Made, alike, dependent, ending_of, invented, renamed
 from foretold.spec.machine.options import aimed
 from foretold.spec.machine.pairs import Pairs, things_of, twin
 from foretold.spec.machine.printing import call_text
@@ -520,7 +520,9 @@ class _Case:
         made = invented(self._shaken(order, ALL) for order in (forth, forth[::-1]))
         if times is None or made is None:
             raise _NothingToCompare
-        return {**made, **dict.fromkeys(times)}
+        # Seconds that are left, or tokens of a limit: what depends on how soon a call comes.
+        spans = dependent(self._shaken(order, PROMPT) for order in (forth, forth[::-1]))
+        return {**made, **dict.fromkeys(times), **spans}
 
     def _shaken(self, order: tuple[int, ...], how: str) -> tuple[Ending, Ending]:
         return self._ending(order), self._ending(order, how)
