@@ -12,7 +12,7 @@ import time
 from typing import Annotated, Any
 
 import pytest
-from fastapi import FastAPI, Header
+from fastapi import FastAPI, Header, HTTPException
 from pydantic import BaseModel
 
 import foretold
@@ -271,3 +271,30 @@ def test_what_depends_on_how_soon_a_call_comes_is_not_compared() -> None:
     beside them is found."""
     assert explored(foretold.openapi(limited(right=True)), runs=25) is None
     assert isinstance(explored(foretold.openapi(limited(right=False))), foretold.NotSerial)
+
+
+def test_a_number_that_is_an_id_may_be_left_out() -> None:
+    """It is drawn before the name is seen to be taken, as by a sequence. A code made of it is an id
+    as well."""
+
+    def make() -> FastAPI:
+        app, numbers, lock = FastAPI(), itertools.count(1), asyncio.Lock()
+        teams: dict[str, dict[str, Any]] = {}
+
+        @app.post("/teams", status_code=201)
+        async def team(name: str) -> dict[str, Any]:
+            number = next(numbers)
+            await asyncio.sleep(0.001)
+            async with lock:
+                if name in teams:
+                    raise HTTPException(409)
+                teams[name] = {"id": number, "name": name, "code": f"T-{number:04}"}
+                return teams[name]
+
+        @app.get("/teams")
+        async def all_teams() -> list[dict[str, Any]]:
+            return list(teams.values())
+
+        return app
+
+    assert explored(foretold.openapi(make, steps=2), runs=25) is None

@@ -36,6 +36,8 @@ _SPAN: Final = re.compile(
     re.IGNORECASE,
 )
 """How long something took: longer where it had to wait, in each order another number."""
+_IDS: Final = (".id", "_id", "ids", ".number")
+"""How numbers are called that are ids."""
 ROWS_SHOWN: Final = 6
 RESULT_CHARS_MAX: Final = 200
 ELSE: Final = "and what is the same in all orders"
@@ -327,8 +329,13 @@ def _leaves(name: str, value: Any, ignore: Collection[str]) -> Iterator[Cell]:
     elif callable(getattr(value, "model_dump", None)):
         value = value.model_dump()
     if isinstance(value, Mapping):
+        number = _number_of(value)
         for key in sorted(value, key=str):
-            if key not in ignore:
+            if key in ignore:
+                continue
+            if number and isinstance(value[key], str) and number.fullmatch(value[key]):
+                yield f"{name}.{key} = {ID}"  # ORD-0007, of what has the id 7
+            else:
                 yield from _leaves(f"{name}.{key}", value[key], ignore)
     elif isinstance(value, list | tuple):
         yield f"{name} has {len(value)}"
@@ -339,11 +346,22 @@ def _leaves(name: str, value: Any, ignore: Collection[str]) -> Iterator[Cell]:
     elif value is None or isinstance(value, bool | float):
         yield f"{name} = {value!r}"
     elif isinstance(value, int):
-        is_id = name.lower().endswith((".id", "_id", "ids", ".number"))
+        is_id = name.lower().endswith(_IDS)
         yield f"{name} = {ID if is_id else value}"
     else:
         text = _text(str(value))
         yield f"{name} = {text}" if isinstance(text, str) else (f"{name} = ", *text)
+
+
+def _number_of(value: Mapping[Any, Any]) -> re.Pattern[str] | None:
+    """What a text looks like that is the id of this thing with letters before it, or zeros."""
+    ids = (
+        v
+        for k, v in value.items()
+        if isinstance(v, int) and not isinstance(v, bool) and f".{k}".lower().endswith(_IDS)
+    )
+    found = "|".join(map(str, ids))
+    return re.compile(rf"(?:[A-Za-z0-9/_#-]*[/_#-]0*|0+)(?:{found})") if found else None
 
 
 def _page(given: Any, ignore: Collection[str]) -> Iterator[Row]:
