@@ -108,6 +108,10 @@ def test_a_function_that_makes_an_application(tmp_path: Path) -> None:
     done = foretold(tmp_path, "explore", "silent:make_app", "--seed", "1")
     assert (done.code, hint in done.out) == (4, True), done
     assert hint in foretold(tmp_path, "covers", "silent:make_app").err
+    needs = MAKES.replace("make_app()", "make_app(dsn: str)").replace("ANNOTATION", " -> FastAPI")
+    programs.write(tmp_path, needs, "needs.py")
+    done = foretold(tmp_path, "explore", "needs:make_app", "--seed", "1")
+    assert (done.code, "makes an application, but needs arguments" in done.err) == (2, True), done
 
 
 def test_an_application_without_a_document(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import inspect
 import sys
 import sysconfig
 import typing
@@ -115,6 +116,7 @@ def find_function(target: str) -> Callable[..., Any]:
     found = find_named(target)
     if is_application(found) or makes_application(found):
         return machine_of(target, found)
+    _check_factory(target, found)
     if not callable(found):
         raise TargetError(f"{target} is not a function: its type is {type(found).__name__}. {_HOW}")
     function: Callable[..., Any] = found
@@ -142,7 +144,22 @@ def is_application(found: Any) -> bool:
 def makes_application(found: Any) -> bool:
     """Whether this is a function without arguments that says that it returns such an application:
     `def make_app() -> FastAPI`."""
-    if not isinstance(found, FunctionType) or not is_factory(found):
+    return is_factory(found) and _says_application(found)
+
+
+def _check_factory(target: str, found: Any) -> None:
+    """What says that it makes an application, and cannot be called as it is, is no program."""
+    if isinstance(found, FunctionType) and not is_factory(found) and _says_application(found):
+        kind = "is async" if inspect.iscoroutinefunction(found) else "needs arguments"
+        raise TargetError(
+            f"{target} makes an application, but {kind}: foretold calls a plain function without "
+            f"arguments, once for each run. Write one that calls {found.__name__}, or an "
+            "`async def serve(self)` in a class derived from foretold.openapi(…)"
+        )
+
+
+def _says_application(found: Any) -> bool:
+    if not isinstance(found, FunctionType):
         return False
     try:
         made = typing.get_type_hints(found).get("return")
