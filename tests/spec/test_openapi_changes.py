@@ -235,7 +235,8 @@ def test_what_changes_by_being_read_is_nobodys_fault(appends: bool) -> None:
     what the PUT has changed is seen all the same."""
 
     def make() -> FastAPI:
-        app, note = FastAPI(), {"reads": 0, "tags": ["a"], "updatedAt": 0}
+        app = FastAPI()
+        note: dict[str, Any] = {"reads": 0, "tags": ["a"], "updatedAt": 0}
 
         @app.put("/note/{tag}")
         async def write(tag: int) -> dict[str, Any]:
