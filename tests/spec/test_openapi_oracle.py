@@ -269,7 +269,7 @@ def limited(*, right: bool) -> Any:
 def test_what_depends_on_how_soon_a_call_comes_is_not_compared() -> None:
     """Neither what a limit leaves, nor seconds that have gone or that a request took; a lost count
     beside them is found."""
-    assert explored(foretold.openapi(limited(right=True)), runs=25) is None
+    assert explored(foretold.openapi(limited(right=True)), runs=10) is None
     assert isinstance(explored(foretold.openapi(limited(right=False))), foretold.NotSerial)
 
 
