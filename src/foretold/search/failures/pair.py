@@ -39,14 +39,7 @@ from foretold.story.signature import Signature
 from foretold.tape import ENDED, WORKLOAD, Hold, Schedule, Slow, Tape
 from foretold.tape.schedule import Key
 from foretold.tape.shrink.edit import departures, with_values
-from foretold.trace.events import (
-    CalledBack,
-    Chose,
-    Event,
-    Late,
-    Resumed,
-    SlowStep,
-)
+from foretold.trace.events import CalledBack, Chose, Event, Late, Resumed, SlowStep
 
 T = TypeVar("T")
 HOLDS_TRIED_MAX = 4
@@ -66,7 +59,8 @@ def what_decides(
     allowance: Allowance,
     failing: Seen | None = None,
 ) -> Decision | None:
-    """Look for the critical pair of the run on this tape, which fails.
+    """Look for the critical pair of the run on this tape, which fails. `failing` is that run, if it
+    has been made in detail already.
 
     None if that takes longer than it may, or if there is nothing to say.
     """

@@ -380,8 +380,10 @@ def _stays(earlier: Any, before: Any, after: Any) -> bool:
         and sorted(map(repr, before)) == sorted(map(repr, after))
     ):
         return True  # a list may be sorted by what is not compared
-    if earlier == before or type(earlier) is not type(before):
-        return bool(earlier != before)
+    if earlier == before:
+        return False
+    if type(earlier) is not type(before):
+        return True
     if isinstance(before, dict) and isinstance(after, dict) and earlier.keys() == before.keys():
         return before.keys() == after.keys() and all(
             _stays(earlier[k], before[k], after[k]) for k in before
